@@ -1,0 +1,64 @@
+# Each target makes its own environment with constraints.txt; a second run installs nothing.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test test-slow check docs bench package format breaks clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: .venv/core  ## train the paper's network on diabetes patients and audit its predictions
+	$(BIN)/rue demo
+
+test: .venv/dev  ## the test suite, under ten minutes on two cores
+	RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+
+test-slow: .venv/dev  ## the slow statistical tests
+	RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m slow
+
+check: .venv/dev  ## format, lint, types, documentation, packages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mkdocs build --strict --quiet
+	$(MAKE) --no-print-directory package
+
+docs: .venv/dev  ## build the documentation site into site/
+	$(BIN)/mkdocs build --strict
+	@echo "open site/index.html"
+
+bench: .venv-bench/ready  ## time and memory against laplace-torch, literal loops and real refits
+	OMP_NUM_THREADS=2 .venv-bench/bin/python benchmarks/run.py
+
+package: .venv/dev  ## build wheel and sdist and run each in an empty environment
+	$(BIN)/python tests/packaging_smoke.py
+
+breaks: .venv/dev  ## break the mathematics by hand, one place at a time: every break must turn a test red
+	RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/python tests/breaks.py
+
+format: .venv/dev  ## format and fix what can be fixed
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format --quiet .
+
+.venv/core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rue needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@echo "Installing into .venv (once; torch is large) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python $(PIP) -e .
+	@touch $@
+
+.venv/dev: .venv/core
+	@echo "Installing what tests, checks and documentation need ..."
+	@$(BIN)/python $(PIP) -e '.[dev]'
+	@touch $@
+
+# laplace-torch pulls a torchvision that does not match a CPU build of torch and is not needed: it goes again.
+.venv-bench/ready: pyproject.toml constraints.txt
+	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python $(PIP) -e '.[bench]'
+	@.venv-bench/bin/python -m pip uninstall --quiet --yes torchvision
+	@touch $@
+
+clean:  ## remove what was built, keep the environments
+	rm -rf site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

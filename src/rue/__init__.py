@@ -1,0 +1,62 @@
+"""Audit the predictions of a model that is already trained (Schulam & Saria, AISTATS 2019)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from torch import Tensor
+
+from rue import curvature, errors, evaluate, resample, solve
+from rue.auditor import Auditor
+from rue.concepts import Model
+from rue.data import Data
+from rue.methods import RUE, BootstrapSGD, Homoscedastic, KernelDensity, Laplace, LinearRUE, NearestNeighbours
+from rue.models import wrap
+from rue.progress import quiet
+from rue.result import Audit, Interval
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "RUE",
+    "Audit",
+    "Auditor",
+    "BootstrapSGD",
+    "Data",
+    "Homoscedastic",
+    "Interval",
+    "KernelDensity",
+    "Laplace",
+    "LinearRUE",
+    "Model",
+    "NearestNeighbours",
+    "audit",
+    "curvature",
+    "errors",
+    "evaluate",
+    "quiet",
+    "resample",
+    "solve",
+    "wrap",
+]
+
+
+def audit(
+    model: Any,
+    *,
+    train: Any,
+    inputs: Any,
+    loss: str | Callable[..., Tensor] | None = None,
+    l2: float | Mapping[str, float] | None = None,
+    penalty: Callable[[dict[str, Tensor]], Tensor] | None = None,
+    reduction: Literal["sum", "mean"] = "sum",
+    select: str | Sequence[str] | None = None,
+) -> Audit:
+    """Wrap, fit and audit in one call, with `LinearRUE`.
+
+    >>> import torch
+    >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
+    >>> audit(net, train=(X, y), inputs=X[:4], loss="squared_error", l2=1.0).score.shape
+    (4,)
+    """
+    wrapped = wrap(model, loss=loss, l2=l2, penalty=penalty, reduction=reduction, select=select)
+    return LinearRUE().fit(wrapped, train).audit(inputs)

@@ -1,0 +1,234 @@
+"""The six concepts everything else is made of: read this first.
+
+Letters, everywhere: n training examples, d parameters, m audited inputs, k outputs, b ensemble
+members; u resampling units (n, unless rows are grouped). The batch axis comes first. Settings
+(`GaussNewton()`, `Cholesky()`, `RUE(...)`) are frozen; what they make of a model and data is
+another type.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+Inputs = Any  # a tensor, or a tuple, list or dict of tensors
+Facts = dict[str, Any]
+
+
+class Model(Protocol):
+    """1. What was trained: f, the loss of an example, the penalty, and theta.
+
+    The objective is always the sum over examples plus the penalty, J = Σᵢ ℓᵢ + R. The first four
+    members are the mathematics; the rest is how raw data reaches them.
+    """
+
+    @property
+    def theta(self) -> Tensor:
+        """The audited parameters, flat: (d,)."""
+        ...
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (m, k) at these parameters."""
+        ...
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,), from outputs (n, k)."""
+        ...
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """The penalty R, a scalar."""
+        ...
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the residuals of this loss are the noise of the predictive distribution."""
+        ...
+
+    def read(self, inputs: Any) -> Inputs:
+        """Turn raw inputs into tensors that `predict` takes."""
+        ...
+
+    def read_targets(self, targets: Any) -> Any:
+        """Turn raw targets into what `loss` takes."""
+        ...
+
+    def bind(self, inputs: Inputs, targets: Any, total_weight: float) -> Self:
+        """Settle what only data can tell (the outputs' shape, the scale of a mean); refuse what cannot be audited."""
+        ...
+
+    def describe(self) -> Facts:
+        """What to say of the model in an audit's facts."""
+        ...
+
+
+class Batch(NamedTuple):
+    """Consecutive training rows, read by the model."""
+
+    inputs: Inputs
+    targets: Any
+    weight: Tensor  # (c,) float64
+    rows: slice
+
+
+class TrainingSet(Protocol):
+    """The training rows as every derivative reads them."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def units(self) -> int:
+        """Number of resampling units, u."""
+        ...
+
+    @property
+    def unit(self) -> Tensor:
+        """The unit of each row: (n,) integers below u."""
+        ...
+
+    def batches(self) -> Iterator[Batch]:
+        """Every row once, in the same order on every pass."""
+        ...
+
+
+class Curvature(Protocol):
+    """2. A symmetric d×d operator, never a promise to be dense. The penalty is part of it."""
+
+    @property
+    def size(self) -> int:
+        """Number of parameters, d."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """The largest rank the part that comes from the data can have."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where its vectors live."""
+        ...
+
+    def product(self, vectors: Tensor) -> Tensor:
+        """Multiply every row of (r, d)."""
+        ...
+
+    def dense(self) -> Tensor:
+        """The whole matrix, (d, d) in float64."""
+        ...
+
+    def trace(self) -> float:
+        """The sum of the eigenvalues."""
+        ...
+
+    def penalty_diagonal(self) -> Tensor | None:
+        """The penalty's part (d,) where it is diagonal, else None."""
+        ...
+
+    def root(self) -> Iterator[Tensor] | None:
+        """Rows S (r, d), in blocks, with SᵀS the data's part; None where there is no such root."""
+        ...
+
+
+class CurvatureRule(Protocol):
+    """Which curvature: `Hessian()`, `GaussNewton()`."""
+
+    def at(self, model: Model, data: TrainingSet) -> Curvature:
+        """The curvature of the objective at the model's theta."""
+        ...
+
+
+class Solution(NamedTuple):
+    """Solved rows (r, d), and the largest relative residual among those that were checked."""
+
+    vectors: Tensor
+    residual: float
+
+
+class Inverse(Protocol):
+    """The damped curvature, factored once, ready for many right-hand sides."""
+
+    @property
+    def damping(self) -> float:
+        """The number added to the diagonal."""
+        ...
+
+    def solve(self, vectors: Tensor) -> Solution:
+        """Solve for every row of (r, d)."""
+        ...
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw (count, d) from the normal distribution whose covariance is the inverse."""
+        ...
+
+    def describe(self) -> Facts:
+        """What to say of the solve in an audit's facts."""
+        ...
+
+
+class Solver(Protocol):
+    """3. Solver → Inverse: dense, dual, matrix-free."""
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Factor once."""
+        ...
+
+
+class Damped(NamedTuple):
+    """A damping, the reason for it, and what the user should hear about it."""
+
+    value: float
+    reason: str
+    warning: str | None = None
+
+
+class Damping(Protocol):
+    """A function from curvature to a number."""
+
+    def __call__(self, curvature: Curvature) -> Damped:
+        """The number to add to the diagonal, and why."""
+        ...
+
+
+class WeightCovariance(NamedTuple):
+    """Cov[w] = scale · (I − shared · 11ᵀ/u)."""
+
+    scale: float
+    shared: float
+
+
+class Resampler(Protocol):
+    """4. Which training sets might have been: random weights of the units, with mean one."""
+
+    def draw(self, units: int, members: int, generator: torch.Generator) -> Tensor:
+        """Weights (b, u) in float64."""
+        ...
+
+    def covariance(self, units: int) -> WeightCovariance:
+        """The exact covariance of the weights, in the resampler's own scale of variance."""
+        ...
+
+    def member_factor(self, units: int) -> float:
+        """What the members' variance must be multiplied by."""
+        ...
+
+
+class Assessment(NamedTuple):
+    """What a fitted method says of a batch of inputs; what it has no word on is None."""
+
+    prediction: Tensor  # (c, k)
+    covariance: Tensor | None = None  # (c, k, k), of resampling
+    noise: Tensor | None = None  # (c, k, k), all other spread
+    score: Tensor | None = None  # (c,), where it is not the root of the covariance's trace
+    drift: Tensor | None = None  # (c,), how far the members' mean left the prediction, in their own std
+
+
+class Assessor(Protocol):
+    """5. What a Method's `fit` leaves behind for an Auditor: everything that does not need the inputs."""
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """Assess a batch of inputs."""
+        ...

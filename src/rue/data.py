@@ -1,0 +1,245 @@
+"""Training rows and audited inputs: arrays, tensors, data frames, datasets and loaders, read the same on every pass."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from rue.concepts import Batch, Inputs, Model
+from rue.errors import DataError, ShapeError
+from rue.trees import leaves, take
+
+BATCH_BYTES = 2**24  # of inputs read at once
+BATCH_ROWS = 4096
+
+Read = Callable[[], Iterator[tuple[Inputs, Any]]]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training rows with an optional weight for each and the group (patient, site, sequence) it belongs to.
+
+    `weight` multiplies a row's loss; `group` makes the group, not the row, what might have been otherwise.
+    `X` may be a `Dataset` or `DataLoader` that yields (inputs, targets); `y` is then left out, and
+    `weight` and `group` have one entry for each row of the dataset.
+    """
+
+    X: Any
+    y: Any = None
+    weight: Any = None
+    group: Any = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The training rows, read by a model."""
+
+    n: int
+    ids: Tensor = field(repr=False)  # (n,), the row's number in the user's own data
+    weight: Tensor = field(repr=False)  # (n,) float64
+    unit: Tensor = field(repr=False)  # (n,), its resampling unit
+    units: int
+    read: Read = field(repr=False)
+
+    def batches(self) -> Iterator[Batch]:
+        """Every row once, in the same order on every pass."""
+        start = 0
+        for inputs, targets in self.read():
+            rows = slice(start, start + _length(inputs))
+            start = rows.stop
+            yield Batch(inputs, targets, self.weight[rows].to(leaves(inputs)[0].device), rows)
+
+    def total_weight(self) -> float:
+        """The sum of the example weights."""
+        return float(self.weight.sum())
+
+
+def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
+    """Read the training data with a model, and bind the model to it."""
+    data = _as_data(data)
+    read, ids, source_rows = _open(data, model)
+    n = len(ids)
+    if n < 2:
+        raise DataError(f"{n} training rows were read; resampling needs at least two")
+    weight = _weights(data.weight, source_rows)[ids]
+    if float(weight.sum()) <= 0:
+        raise DataError("all example weights are zero; there is no training data left")
+    unit, units = _units(data.group, source_rows, ids)
+    inputs, targets = next(iter(read(model)))
+    bound = model.bind(inputs, targets, float(weight.sum()))
+    return Rows(n, ids, weight, unit, units, lambda: read(bound)), bound
+
+
+def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
+    """Audited inputs in batches that fit in memory; a loader's targets are ignored."""
+    if isinstance(inputs, Dataset | DataLoader):
+        batches, collate, dataset = _drawn(inputs)
+        for indices in batches:
+            batch = _fetch(dataset, collate, indices)
+            yield model.read(batch[0] if isinstance(batch, tuple | list) and len(batch) == 2 else batch)
+        return
+    read = model.read(inputs)
+    n = _length(read)
+    if n == 0:
+        raise DataError("there are no inputs to audit")
+    for rows in _row_slices(read, n):
+        yield take(read, rows)
+
+
+def _as_data(data: Any) -> Data:
+    if isinstance(data, Data):
+        return data
+    if isinstance(data, Dataset | DataLoader):
+        return Data(data)
+    if isinstance(data, tuple | list) and len(data) == 2:
+        return Data(*data)
+    raise DataError(
+        f"training data must be (X, y), a Dataset, a DataLoader or rue.Data, got {type(data).__name__}"
+        + (f" of length {len(data)}" if isinstance(data, tuple | list) else "")
+    )
+
+
+def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
+    """How to read the rows, the identity of each row that is read, and how many the source has."""
+    if isinstance(data.X, Dataset | DataLoader):
+        if data.y is not None:
+            raise DataError("a Dataset or DataLoader already yields targets; leave y out")
+        return _open_loader(data.X, model)
+    if data.y is None:
+        raise DataError(
+            "training targets are missing; give (X, y): the audit needs to know how well the rows were fitted"
+        )
+    inputs, targets = model.read(data.X), model.read_targets(data.y)
+    n, targets_n = _length(inputs), _length(targets)
+    if n != targets_n:
+        raise ShapeError(f"X has {n} rows, y has {targets_n}; they must be the same rows")
+
+    def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
+        settled = bound.read_targets(targets)
+        for rows in _row_slices(inputs, n):
+            yield take(inputs, rows), take(settled, rows)
+
+    return read, torch.arange(n), n
+
+
+def _open_loader(source: Any, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
+    batches, collate, dataset = _drawn(source)
+
+    def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
+        for indices in batches:
+            inputs, targets = _pair(_fetch(dataset, collate, indices))
+            yield bound.read(inputs), bound.read_targets(targets)
+
+    counts = []
+    for first, second in zip(read(model), read(model), strict=True):
+        if not all(torch.equal(a, b) for a, b in zip(leaves(first), leaves(second), strict=True)):
+            raise DataError("two passes over the training data differ; turn random augmentation off for the audit")
+        if _length(first[0]) != _length(first[1]):
+            raise ShapeError(f"a batch has {_length(first[0])} inputs and {_length(first[1])} targets")
+        counts.append(_length(first[0]))
+    flat = [index for indices in batches for index in indices]
+    known = len(flat) == sum(counts) and all(isinstance(index, int | np.integer) for index in flat)
+    ids = torch.tensor(flat, dtype=torch.long) if known else torch.arange(sum(counts))
+    return read, ids, len(dataset) if known else sum(counts)
+
+
+def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], Any]:
+    """Draw a loader's indices once, whatever its sampler, and leave its generators as they were."""
+    if isinstance(source, DataLoader) and isinstance(source.dataset, IterableDataset):
+        stream = list(source)  # a stream has no row numbers: it is kept as it came
+        return [[i] for i in range(len(stream))], lambda items: items[0], stream
+    if isinstance(source, IterableDataset):
+        stream = [source_item for source_item in source]  # noqa: C416  list() would ask for a length
+        return [list(range(len(stream)))], default_collate, stream
+    if isinstance(source, DataLoader):
+        with _generators_untouched(source, source.sampler, source.batch_sampler):
+            if source.batch_sampler is None:  # the dataset itself yields batches
+                return (
+                    [[index] for index in source.sampler],
+                    lambda items: source.collate_fn(items[0]),
+                    source.dataset,
+                )
+            return [list(indices) for indices in source.batch_sampler], source.collate_fn, source.dataset
+    if not hasattr(source, "__len__"):
+        raise DataError(f"{type(source).__name__} has no length; give a Dataset with __len__ or a DataLoader")
+    n = len(source)
+    return [list(range(a, min(a + 256, n))) for a in range(0, n, 256)], default_collate, source
+
+
+@contextmanager
+def _generators_untouched(*owners: Any) -> Iterator[None]:
+    generators = [g for g in (getattr(owner, "generator", None) for owner in owners) if g is not None]
+    states = [g.get_state() for g in generators]
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
+def _fetch(dataset: Any, collate: Callable[[list[Any]], Any], indices: list[Any]) -> Any:
+    return collate([dataset[index] for index in indices])
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    if isinstance(batch, tuple | list) and len(batch) == 2:
+        return batch[0], batch[1]
+    kind = (
+        f"{type(batch).__name__} of length {len(batch)}"
+        if isinstance(batch, tuple | list | dict)
+        else type(batch).__name__
+    )
+    raise DataError(
+        f"a batch of training data is a {kind}, expected (inputs, targets); use a collate_fn that returns the pair"
+    )
+
+
+def _length(tree: Any) -> int:
+    parts = leaves(tree)
+    if not parts:
+        raise DataError("the data is empty; give at least one array")
+    if any(leaf.dim() == 0 for leaf in parts):
+        raise ShapeError("a scalar was found where rows were expected; the first axis must be the rows")
+    lengths = {len(leaf) for leaf in parts}
+    if len(lengths) > 1:
+        raise ShapeError(f"the parts of the inputs have {sorted(lengths)} rows; every part needs the same rows")
+    return int(lengths.pop())
+
+
+def _row_slices(tree: Inputs, n: int) -> Iterator[slice]:
+    row_bytes = sum(leaf[:1].numel() * leaf.element_size() for leaf in leaves(tree))
+    size = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def _weights(weight: Any, n: int) -> Tensor:
+    if weight is None:
+        return torch.ones(n, dtype=torch.float64)
+    values = torch.as_tensor(np.asarray(weight, dtype=np.float64)).clone()
+    if tuple(values.shape) != (n,):
+        raise ShapeError(f"weight has shape {tuple(values.shape)}, expected one number per row ({n},)")
+    if not bool(torch.isfinite(values).all()) or bool((values < 0).any()):
+        raise DataError("example weights must be finite and at least zero")
+    return values
+
+
+def _units(group: Any, n: int, ids: Tensor) -> tuple[Tensor, int]:
+    """Which unit each row that was read belongs to; without groups every row is its own."""
+    if group is None:
+        return torch.arange(len(ids)), len(ids)
+    labels = np.asarray(group)
+    if labels.shape != (n,):
+        raise ShapeError(f"group has shape {labels.shape}, expected one label per row ({n},)")
+    if any(label is None or label != label for label in labels.tolist()):  # NaN differs from itself
+        raise DataError("group has missing labels; give every row a group, its own if it has none")
+    names, codes = np.unique(labels.astype(str) if labels.dtype == object else labels, return_inverse=True)
+    present, unit = torch.unique(torch.as_tensor(codes)[ids], return_inverse=True)
+    if len(present) < 2:
+        raise DataError(f"all rows belong to one group ({names[0]}); resampling needs at least two groups")
+    return unit, len(present)

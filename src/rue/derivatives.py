@@ -1,0 +1,240 @@
+"""Every derivative of a Model, each written once, streaming over batches.
+
+Derivatives are taken in the model's dtype; sums over rows are kept in float64. Where a model cannot be
+vectorised over rows (recurrent kernels, data-dependent control flow) a loop takes over: slower, never wrong.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import jacrev, vjp, vmap
+
+from rue.concepts import Batch, Inputs, Model, TrainingSet
+from rue.errors import DerivativeError, NumericalError
+from rue.progress import track
+from rue.trees import leaves, map_leaves, take
+
+CHUNK_BYTES = 2**24  # of Jacobian rows held at once
+VECTORS = 32  # in one block of curvature products: 8 to 32 measured best (FACTS, numerics)
+
+
+def outputs(model: Model, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
+    """Outputs (c, k), as the user's own model returns them."""
+    with torch.no_grad():
+        return model.predict(model.theta if theta is None else theta, inputs)
+
+
+def member_outputs(model: Model, thetas: Tensor, inputs: Inputs) -> Tensor:
+    """Outputs (b, c, k) of many parameter vectors (b, d)."""
+
+    def at_once(block: Tensor) -> Tensor:
+        return vmap(lambda theta: model.predict(theta, inputs))(block)
+
+    def one_by_one(block: Tensor) -> Tensor:
+        return torch.stack([model.predict(theta, inputs) for theta in block])
+
+    with torch.no_grad():
+        return _first_that_works(at_once, one_by_one, thetas)
+
+
+def loss_gradient(model: Model, predicted: Tensor, targets: Any) -> Tensor:
+    """r = ∂ℓᵢ/∂f at outputs (c, k): (c, k)."""
+    with torch.enable_grad():
+        at = predicted.detach().requires_grad_()
+        return _gradient(model.loss(at, targets).sum(), at)
+
+
+def loss_hessian(model: Model, predicted: Tensor, targets: Any) -> Tensor:
+    """Λ = ∂²ℓᵢ/∂f² at outputs (c, k): (c, k, k)."""
+    with torch.enable_grad():
+        at = predicted.detach().requires_grad_()
+        slope = _gradient(model.loss(at, targets).sum(), at, keep=True)
+        rows = [_gradient(slope[:, j].sum(), at, keep=True).detach() for j in range(at.shape[1])]
+    return torch.stack(rows, dim=1)
+
+
+def jacobian(model: Model, inputs: Inputs) -> Tensor:
+    """∂f/∂θ for every row: (c, k, d)."""
+
+    def at_once(rows: Inputs) -> Tensor:
+        return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
+
+    def one_by_one(rows: Inputs) -> Tensor:
+        return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
+
+    with torch.enable_grad():
+        return _first_that_works(at_once, one_by_one, inputs)
+
+
+def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
+    """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
+
+    def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
+        _, back = vjp(lambda at: _one_row(model, at, row), theta)
+        return back(cotangent)[0]
+
+    def at_once(pair: tuple[Inputs, Tensor]) -> Tensor:
+        rows, weights = pair
+        return vmap(pull, in_dims=(None, 0, 0))(model.theta, rows, weights)
+
+    def one_by_one(pair: tuple[Inputs, Tensor]) -> Tensor:
+        rows, weights = pair
+        return torch.stack(
+            [weight @ _row_jacobian(model, row) for row, weight in zip(_each_row(rows), weights, strict=True)]
+        )
+
+    with torch.enable_grad():
+        return _first_that_works(at_once, one_by_one, (inputs, cotangents))
+
+
+def jacobian_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
+    """Training rows with their output Jacobians (c, k, d), in chunks that fit in memory."""
+    for batch in track("Jacobians", data.batches()):
+        k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
+        for part in _chunks(batch, max(1, CHUNK_BYTES // (8 * k * model.theta.numel()))):
+            yield part, jacobian(model, part.inputs)
+
+
+def gradient_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
+    """Training rows with the gradients of their weighted losses (c, d) in float64: the rows of Lᵀ."""
+    for batch in track("gradients", data.batches()):
+        for part in _chunks(batch, max(1, CHUNK_BYTES // (8 * model.theta.numel()))):
+            slope = loss_gradient(model, outputs(model, part.inputs), part.targets)
+            yield part, part.weight.unsqueeze(-1) * pulled_back(model, part.inputs, slope).double()
+
+
+def weighted_gradients(model: Model, data: TrainingSet, weights: Tensor) -> Tensor:
+    """L w for each of b weight vectors (b, n): (b, d) in float64."""
+    total = torch.zeros(len(weights), model.theta.numel(), dtype=torch.float64, device=model.theta.device)
+    for part, gradients in gradient_batches(model, data):
+        total += weights[:, part.rows].to(total) @ gradients
+    return total
+
+
+def hessian_product(model: Model, data: TrainingSet, vectors: Tensor) -> Tensor:
+    """∇²(Σᵢ ℓᵢ) times every row of (r, d), in float64."""
+
+    def products(batch: Batch) -> Callable[[Tensor], Tensor]:
+        theta = model.theta.detach().requires_grad_()
+        losses = model.loss(model.predict(theta, batch.inputs), batch.targets)
+        slope = _gradient((batch.weight.to(losses) * losses).sum(), theta, keep=True)
+        return lambda block: _pull_many(slope, theta, block)
+
+    return _summed_products(model, data, vectors, products)
+
+
+def gauss_newton_product(model: Model, data: TrainingSet, vectors: Tensor) -> Tensor:
+    """Σᵢ JᵢᵀΛᵢJᵢ times every row of (r, d), in float64."""
+
+    def products(batch: Batch) -> Callable[[Tensor], Tensor]:
+        theta = model.theta.detach().requires_grad_()
+        predicted = model.predict(theta, batch.inputs)
+        curvature = batch.weight.to(predicted)[:, None, None] * loss_hessian(model, predicted, batch.targets)
+        probe = torch.zeros_like(predicted, requires_grad=True)
+        pulled = _gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
+
+        def multiply(block: Tensor) -> Tensor:
+            pushed = _pull_many(pulled, probe, block)  # (r, c, k) = J v
+            return _pull_many(predicted, theta, torch.einsum("cij,rcj->rci", curvature, pushed))
+
+        return multiply
+
+    return _summed_products(model, data, vectors, products)
+
+
+def penalty_product(model: Model, vectors: Tensor) -> Tensor:
+    """∇²R times every row of (r, d), in float64."""
+    with torch.enable_grad():
+        theta = model.theta.detach().double().requires_grad_()
+        slope = _gradient(model.penalty(theta), theta, keep=True)
+        blocks = [_pull_many(slope, theta, block.double()) for block in vectors.split(VECTORS)]
+    return torch.cat(blocks)
+
+
+def _summed_products(
+    model: Model, data: TrainingSet, vectors: Tensor, products: Callable[[Batch], Callable[[Tensor], Tensor]]
+) -> Tensor:
+    total = torch.zeros_like(vectors, dtype=torch.float64)
+    for batch in data.batches():
+        with torch.enable_grad():
+            multiply = products(batch)
+            for start in range(0, len(vectors), VECTORS):
+                block = vectors[start : start + VECTORS].to(model.theta.dtype)
+                total[start : start + VECTORS] += multiply(block).detach().double()
+    return total
+
+
+def _gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:
+    """First derivative; zero where the value does not depend on `at`."""
+    if not value.requires_grad:
+        return torch.zeros_like(at)
+    (found,) = torch.autograd.grad(value, at, cotangent, create_graph=keep, allow_unused=True)
+    return torch.zeros_like(at) if found is None else found
+
+
+def _pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
+    """Derivative of `value` in the direction of each of r cotangents, with one graph."""
+    if not value.requires_grad:
+        return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device)
+
+    def at_once(block: Tensor) -> Tensor | None:
+        (found,) = torch.autograd.grad(value, at, block, is_grads_batched=True, retain_graph=True, allow_unused=True)
+        return found
+
+    def one_by_one(block: Tensor) -> Tensor | None:
+        parts = [torch.autograd.grad(value, at, one, retain_graph=True, allow_unused=True)[0] for one in block]
+        return None if parts[0] is None else torch.stack(parts)
+
+    found = _first_that_works(at_once, one_by_one, cotangents)
+    return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device) if found is None else found
+
+
+def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
+    """Vectorised where the model allows it, else a loop; a failure of the loop is the user's to see."""
+    try:
+        return at_once(argument)
+    except torch.OutOfMemoryError as error:
+        raise NumericalError(
+            f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"
+        ) from error
+    except (RuntimeError, NotImplementedError, ValueError):
+        try:
+            return one_by_one(argument)
+        except (RuntimeError, NotImplementedError) as error:
+            raise DerivativeError(f"the model cannot be differentiated here: {error}") from error
+
+
+def _one_row(model: Model, theta: Tensor, row: Inputs) -> Tensor:
+    return model.predict(theta, map_leaves(lambda leaf: leaf.unsqueeze(0), row)).squeeze(0)
+
+
+def _row_jacobian(model: Model, row: Inputs) -> Tensor:
+    """(k, d) of one row, by plain backward passes."""
+    with torch.enable_grad():
+        theta = model.theta.detach().requires_grad_()
+        predicted = model.predict(theta, row)[0]
+        rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
+    return torch.stack([torch.zeros_like(theta) if found is None else found for found in rows]).detach()
+
+
+def _each_row(inputs: Inputs) -> Iterator[Inputs]:
+    for i in range(len(leaves(inputs)[0])):
+        yield take(inputs, slice(i, i + 1))
+
+
+def _chunks(batch: Batch, size: int) -> Iterator[Batch]:
+    length = batch.rows.stop - batch.rows.start
+    for a in range(0, length, size):
+        part = slice(a, min(a + size, length))
+        rows = slice(batch.rows.start + part.start, batch.rows.start + part.stop)
+        yield Batch(take(batch.inputs, part), take(batch.targets, part), batch.weight[part], rows)
+
+
+def input_chunks(model: Model, inputs: Inputs) -> Iterator[Inputs]:
+    """Cut a batch of inputs so that its Jacobian fits in memory."""
+    k = outputs(model, take(inputs, slice(0, 1))).shape[1]
+    size = max(1, CHUNK_BYTES // (8 * k * model.theta.numel()))
+    for a in range(0, len(leaves(inputs)[0]), size):
+        yield take(inputs, slice(a, a + size))

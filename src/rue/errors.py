@@ -1,0 +1,63 @@
+"""Everything `rue` raises or warns with.
+
+RueError
+├── InputError (ValueError)         what was handed in
+│   ├── DataError                   rows, values and types of the data
+│   ├── ShapeError                  shapes that do not fit together
+│   ├── DeviceError                 tensors that live apart
+│   └── ModelError                  a model that cannot be audited as it stands
+├── SettingError (ValueError)       settings that contradict each other or the problem
+└── NumericalError (ArithmeticError)
+    ├── NotConvergedError           an answer whose residual is too large to believe
+    ├── NotPositiveDefiniteError    curvature that cannot be inverted as it stands
+    └── DerivativeError             a derivative the model does not have
+RueWarning (UserWarning)            believe the number, but read this first
+"""
+
+
+class RueError(Exception):
+    """Every error that `rue` raises on purpose."""
+
+
+class InputError(RueError, ValueError):
+    """What was handed in cannot be used."""
+
+
+class DataError(InputError):
+    """The rows, values or types of the data are wrong."""
+
+
+class ShapeError(InputError):
+    """Shapes do not fit together."""
+
+
+class DeviceError(InputError):
+    """Tensors live on different devices."""
+
+
+class ModelError(InputError):
+    """The model cannot be audited as it stands."""
+
+
+class SettingError(RueError, ValueError):
+    """Settings contradict each other or the problem at hand."""
+
+
+class NumericalError(RueError, ArithmeticError):
+    """A number came out that should not be believed."""
+
+
+class NotConvergedError(NumericalError):
+    """The residual of a solve is too large."""
+
+
+class NotPositiveDefiniteError(NumericalError):
+    """The curvature has directions that are flat or point downwards."""
+
+
+class DerivativeError(NumericalError):
+    """The model has no such derivative."""
+
+
+class RueWarning(UserWarning):
+    """The number stands, but this should be read beside it."""

@@ -1,0 +1,68 @@
+"""The influence of the training units on a prediction, B(x) = J(x) H̃⁻¹ L, and what comes straight from it."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Batch, Inverse, Model, Resampler, TrainingSet
+from rue.derivatives import gradient_batches, jacobian_batches, loss_gradient, loss_hessian, outputs
+from rue.errors import NumericalError, SettingError
+from rue.resample import spread
+
+Meat = Literal["HC0", "HC3"]
+
+
+def pull_root(model: Model, data: TrainingSet, resampler: Resampler, inverse: Inverse, meat: Meat = "HC0") -> Tensor:
+    """Rows F (r, d) with FᵀF = L Cov[w] Lᵀ, the covariance of the resampled gradient; r is at most u and 2d.
+
+    With `meat="HC3"` every row's gradient is taken at its leave-one-out residual.
+    """
+    rows = gradient_batches(model, data) if meat == "HC0" else _left_out_gradients(model, data, inverse)
+    d, device = model.theta.numel(), model.theta.device
+    keep = data.units <= 2 * d  # gradients to keep as they are; more are condensed into d rows
+    if keep or data.units < data.n:  # rows of a group may lie anywhere: gather them
+        gathered = torch.zeros(data.units, d, dtype=torch.float64, device=device)
+        for part, gradients in rows:
+            gathered.index_add_(0, data.unit[part.rows].to(device), gradients)
+        root = spread(resampler, gathered.T).T
+        return root if keep else _matrix_root(root.T @ root)
+    scale, shared = resampler.covariance(data.units)
+    moment = torch.zeros(d, d, dtype=torch.float64, device=device)
+    total = torch.zeros(d, dtype=torch.float64, device=device)
+    for _, gradients in rows:
+        moment.addmm_(gradients.T, gradients)
+        total += gradients.sum(0)
+    return _matrix_root(scale * (moment - shared * torch.outer(total, total) / data.units))
+
+
+def leverage(jacobian: Tensor, inverse: Inverse) -> Tensor:
+    """M = J H̃⁻¹ Jᵀ for every row: (c, k, d) -> (c, k, k) in float64."""
+    rows = jacobian.double()
+    solved = inverse.solve(rows.flatten(0, 1)).vectors.view_as(rows)
+    return rows @ solved.mT
+
+
+def _left_out_gradients(model: Model, data: TrainingSet, inverse: Inverse) -> Iterator[tuple[Batch, Tensor]]:
+    """The rows of Lᵀ with every residual divided by one minus its leverage (HC3)."""
+    if data.units < data.n:
+        raise SettingError('HC3 leaves single rows out and these are grouped; use meat="HC0", which sums over groups')
+    for part, jacobian in jacobian_batches(model, data):
+        predicted = outputs(model, part.inputs)
+        slope = part.weight[:, None] * loss_gradient(model, predicted, part.targets).double()
+        curvature = part.weight[:, None, None] * loss_hessian(model, predicted, part.targets).double()
+        hat = curvature @ leverage(jacobian, inverse)
+        unit = torch.eye(hat.shape[-1], dtype=torch.float64, device=hat.device)
+        left_out, failed = torch.linalg.solve_ex(unit - hat, slope.unsqueeze(-1))
+        if int(failed.max()) or not bool(torch.isfinite(left_out).all()):
+            raise NumericalError(
+                "a row has leverage one: without it the model is not determined; add a penalty or use HC0"
+            )
+        yield part, (jacobian.double().mT @ left_out).squeeze(-1)
+
+
+def _matrix_root(matrix: Tensor) -> Tensor:
+    """Rows F with FᵀF = matrix, for a matrix that is positive semi-definite up to rounding."""
+    values, vectors = torch.linalg.eigh(matrix)
+    return values.clamp_min(0).sqrt().unsqueeze(-1) * vectors.T

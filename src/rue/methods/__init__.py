@@ -1,0 +1,35 @@
+"""Methods that audit after learning: one file each. A new one is a file and a line in `METHODS`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rue.methods.bootstrap_sgd import BootstrapSGD
+from rue.methods.homoscedastic import Homoscedastic
+from rue.methods.kernel_density import KernelDensity
+from rue.methods.laplace import Laplace
+from rue.methods.linear_rue import LinearRUE
+from rue.methods.nearest_neighbours import NearestNeighbours
+from rue.methods.rue import RUE
+
+METHODS: dict[str, Callable[[], Any]] = {
+    "RUE": RUE,
+    "LinearRUE": LinearRUE,
+    "Laplace": Laplace,
+    "Laplace, linearised": lambda: Laplace(linearised=True),
+    "Bootstrap SGD": BootstrapSGD,
+    "Kernel density": KernelDensity,
+    "Nearest neighbours, distance": lambda: NearestNeighbours(by="distance"),
+    "Nearest neighbours, residual": NearestNeighbours,
+    "Homoscedastic": Homoscedastic,
+}
+
+__all__ = [
+    "METHODS",
+    "RUE",
+    "BootstrapSGD",
+    "Homoscedastic",
+    "KernelDensity",
+    "Laplace",
+    "LinearRUE",
+    "NearestNeighbours",
+]

@@ -1,0 +1,37 @@
+"""Bootstrap SGD: one gradient step on a resampled training set, without curvature."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rue.auditor import Auditor
+from rue.concepts import Model, Resampler
+from rue.derivatives import weighted_gradients
+from rue.errors import SettingError
+from rue.methods.ensemble import Ensemble, check_members
+from rue.methods.fitting import fitting
+from rue.randomness import generator
+from rue.resample import Multinomial
+
+
+@dataclass(frozen=True)
+class BootstrapSGD:
+    """θ* = θ̂ − η L w: the paper's first-order baseline, with w where RUE has w − 1. `score` is the members' std."""
+
+    members: int = 200
+    seed: int = 0
+    step: float = 0.001  # the learning rate of training: section 4.1
+    resampler: Resampler = field(default_factory=Multinomial)
+
+    def __post_init__(self) -> None:
+        check_members(self.members)
+        if not 0 < self.step < float("inf"):
+            raise SettingError(f"step must be a positive number, got {self.step}")
+
+    def fit(self, model: Model, data: Any) -> Auditor:
+        """Draw the members."""
+        with fitting(self, model, data) as fit:
+            drawn = self.resampler.draw(fit.data.units, self.members, generator(self.seed))
+            pull = weighted_gradients(fit.model, fit.data, drawn[:, fit.data.unit])
+            thetas = fit.model.theta.double() - self.step * pull
+            factor = self.resampler.member_factor(fit.data.units)
+            return fit.auditor(Ensemble(thetas, factor), {})

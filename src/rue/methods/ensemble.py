@@ -1,0 +1,56 @@
+"""Members pushed through the network: what RUE, sampled Laplace and Bootstrap SGD share."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Assessment, Inputs, Model
+from rue.derivatives import member_outputs, outputs
+from rue.errors import NumericalError, SettingError
+from rue.trees import leaves, take
+
+MEMBER_BYTES = 2**26  # of members' outputs and hidden layers held at once, roughly
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Parameter vectors (b, d); the spread of their predictions is the answer."""
+
+    thetas: Tensor = field(repr=False)
+    factor: float = 1.0  # the resampler's, for members that vary too little
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """Algorithm 1, lines 9 to 13, for a batch of inputs."""
+        predicted = outputs(model, inputs).double()
+        members = self._members(model, inputs)  # (b, c, k)
+        mean = members.mean(0)
+        centred = members - mean
+        covariance = self.factor * torch.einsum("bci,bcj->cij", centred, centred) / (len(members) - 1)
+        spread = covariance.diagonal(dim1=1, dim2=2).sum(-1).sqrt()
+        away = torch.linalg.vector_norm(mean - predicted, dim=-1)
+        drift = torch.where(away > 0, away / spread.clamp_min(torch.finfo(spread.dtype).tiny), torch.zeros_like(away))
+        return Assessment(predicted, covariance, drift=drift)
+
+    def _members(self, model: Model, inputs: Inputs) -> Tensor:
+        thetas = self.thetas.to(model.theta.dtype)
+        rows = len(leaves(inputs)[0])
+        size = max(1, MEMBER_BYTES // (8 * len(thetas) * 64))  # 64: a guess at the width of hidden layers
+        found = []
+        for start in range(0, rows, size):
+            part = take(inputs, slice(start, start + size))
+            found.append(member_outputs(model, thetas, part).double())
+        members = torch.cat(found, dim=1)
+        bad = int((~torch.isfinite(members)).flatten(1).any(1).sum())
+        if bad:
+            raise NumericalError(
+                f"{bad} of {len(thetas)} members predict NaN or infinity: their parameters moved too far; "
+                "use LinearRUE, or a larger damping"
+            )
+        return members
+
+
+def check_members(members: int) -> None:
+    """A variance needs two members."""
+    if isinstance(members, bool) or not isinstance(members, int) or members < 2:
+        raise SettingError(f"members must be a whole number of at least 2, got {members!r}")

@@ -1,0 +1,75 @@
+"""What every method's `fit` does before and after its own mathematics."""
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rue.auditor import Auditor
+from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Model, Solver
+from rue.data import Rows, training_rows
+from rue.derivatives import loss_gradient, outputs
+from rue.errors import ModelError, RueWarning
+from rue.randomness import untouched
+from rue.solve import Inverted, invert
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A model bound to its training rows, and the auditor to be made of them."""
+
+    method: object  # the settings
+    model: Model
+    data: Rows
+    started: float
+    said: list[str] = field(default_factory=list)  # warnings met on the way
+
+    def invert(self, curvature: CurvatureRule, damping: Damping | None, solver: Solver | None) -> Inverted:
+        """Damp and factor the curvature; what had to be done about a singular one is said."""
+        inverted = invert(curvature.at(self.model, self.data), damping, solver)
+        if inverted.damped.warning:
+            self.said.append(inverted.damped.warning)
+            warnings.warn(inverted.damped.warning, RueWarning, stacklevel=3)
+        return inverted
+
+    def auditor(self, assess: Assessor, facts: Facts, *, noise: bool = True) -> Auditor:
+        """Put together what the method found; `noise` adds the paper's residual variance."""
+        residual = residual_covariance(self.model, self.data) if noise and self.model.gaussian else None
+        found: Facts = {
+            "method": repr(self.method),
+            "n": self.data.n,
+            "units": self.data.units,
+            "d": self.model.theta.numel(),
+            **self.model.describe(),
+            "damping": None,
+            "residual": None,
+            **facts,
+            "seconds_fit": time.perf_counter() - self.started,
+            "warnings": tuple(self.said),
+        }
+        return Auditor(type(self.method).__name__, self.model, assess, residual, found)
+
+
+@contextmanager
+def fitting(method: object, model: Model, data: Any) -> Iterator[Fitting]:
+    """Read the data, bind the model, and leave the world's random state as it was."""
+    if isinstance(model, torch.nn.Module):
+        raise ModelError('fit takes a wrapped model; use rue.wrap(net, loss="squared_error", l2=...)')
+    with untouched():
+        started = time.perf_counter()
+        rows, bound = training_rows(data, model)
+        yield Fitting(method, bound, rows, started)
+
+
+def residual_covariance(model: Model, data: Rows) -> Tensor:
+    """ν̂², the mean of rrᵀ over the training rows: (k, k) in float64 (section 4.2)."""
+    total = torch.zeros((), dtype=torch.float64, device=model.theta.device)
+    for batch in data.batches():
+        residual = loss_gradient(model, outputs(model, batch.inputs), batch.targets).double()
+        total = total + (batch.weight[:, None] * residual).T @ residual
+    return total / float(data.weight.sum())

@@ -1,0 +1,51 @@
+"""Kernel density of the inputs: few training rows nearby, in Euclidean distance."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from rue.auditor import Auditor
+from rue.concepts import Assessment, Inputs, Model
+from rue.derivatives import outputs
+from rue.methods.features import Features, training_features
+from rue.methods.fitting import fitting
+from rue.result import Array
+
+BANDWIDTHS = tuple(float(h) for h in np.logspace(-1.5, 1.0, 26))  # in standard deviations of the features
+
+
+@dataclass(frozen=True)
+class KernelDensity:
+    """An isotropic Gaussian kernel; bandwidth by cross-validated likelihood. `score` is the negative log density."""
+
+    bandwidths: tuple[float, ...] = BANDWIDTHS
+    folds: int = 5  # section 4.1
+    seed: int = 0
+
+    def fit(self, model: Model, data: Any) -> Auditor:
+        """Choose the bandwidth on the training rows."""
+        from sklearn.model_selection import GridSearchCV, KFold
+        from sklearn.neighbors import KernelDensity as Density
+
+        with fitting(self, model, data) as fit:
+            features, points = training_features(fit.data)
+            folds = KFold(min(self.folds, len(points)), shuffle=True, random_state=self.seed)
+            search = GridSearchCV(Density(), {"bandwidth": list(self.bandwidths)}, cv=folds)
+            search.fit(points)
+            assess = DensityScore(features, search.best_estimator_)
+            return fit.auditor(assess, {"bandwidth": float(search.best_params_["bandwidth"])}, noise=False)
+
+
+@dataclass(frozen=True)
+class DensityScore:
+    """A fitted density over features."""
+
+    features: Features
+    density: Any = field(repr=False)
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """Negative log density."""
+        log_density: Array = self.density.score_samples(self.features(inputs))
+        return Assessment(outputs(model, inputs), score=torch.from_numpy(-log_density))

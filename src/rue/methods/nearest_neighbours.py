@@ -1,0 +1,73 @@
+"""Nearest neighbours: how far the closest training rows are, or how badly they were fitted."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from rue.auditor import Auditor
+from rue.concepts import Assessment, Inputs, Model
+from rue.data import Rows
+from rue.derivatives import loss_gradient, outputs
+from rue.errors import SettingError
+from rue.methods.features import Features, training_features
+from rue.methods.fitting import fitting
+
+
+@dataclass(frozen=True)
+class NearestNeighbours:
+    """`score` is the mean distance to the nearest training rows, or the root of their mean squared residual.
+
+    Residuals are a local estimate of noise, so that `by="residual"` also gives a predictive distribution.
+    """
+
+    neighbours: int = 10
+    by: Literal["distance", "residual"] = "residual"
+
+    def __post_init__(self) -> None:
+        if self.neighbours < 1:
+            raise SettingError(f"neighbours must be at least 1, got {self.neighbours}")
+        if self.by not in ("distance", "residual"):
+            raise SettingError(f'by must be "distance" or "residual", got {self.by!r}')
+
+    def fit(self, model: Model, data: Any) -> Auditor:
+        """Index the training rows."""
+        from sklearn.neighbors import NearestNeighbors
+
+        with fitting(self, model, data) as fit:
+            if self.neighbours > fit.data.n:
+                raise SettingError(
+                    f"{self.neighbours} neighbours were asked for, but there are {fit.data.n} training rows"
+                )
+            features, points = training_features(fit.data)
+            index = NearestNeighbors(n_neighbors=self.neighbours).fit(points)
+            residuals = _residuals(fit.model, fit.data) if self.by == "residual" else None
+            assess = NeighbourScore(features, index, residuals, fit.model.gaussian)
+            return fit.auditor(assess, {}, noise=False)
+
+
+@dataclass(frozen=True)
+class NeighbourScore:
+    """Indexed training rows and their residuals (n, k)."""
+
+    features: Features
+    index: Any = field(repr=False)
+    residuals: Tensor | None = field(repr=False)
+    gaussian: bool
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """Distances to the nearest rows, or their squared residuals."""
+        distances, rows = self.index.kneighbors(self.features(inputs))
+        predicted = outputs(model, inputs)
+        if self.residuals is None:
+            return Assessment(predicted, score=torch.from_numpy(distances.mean(axis=1)))
+        near = self.residuals[torch.from_numpy(rows)]  # (c, neighbours, k)
+        local = torch.einsum("cri,crj->cij", near, near) / near.shape[1]
+        score = local.diagonal(dim1=1, dim2=2).sum(-1).sqrt()
+        return Assessment(predicted, noise=local if self.gaussian else None, score=score)
+
+
+def _residuals(model: Model, data: Rows) -> Tensor:
+    parts = [loss_gradient(model, outputs(model, batch.inputs), batch.targets) for batch in data.batches()]
+    return torch.cat(parts).double().cpu()

@@ -1,0 +1,60 @@
+"""A progress bar for work that lasts, and the way to silence it."""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+PATIENCE = 1.5  # seconds before a bar appears: shorter work needs none
+
+T = TypeVar("T")
+
+_quiet: ContextVar[bool] = ContextVar("rue_quiet", default=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Show no progress inside this block (the variable RUE_PROGRESS=0 does so everywhere).
+
+    >>> with quiet():
+    ...     list(track("counting", range(3), total=3))
+    [0, 1, 2]
+    """
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
+def track(label: str, items: Iterable[T], total: int | None = None) -> Iterator[T]:
+    """Hand on the items; once they have taken longer than `PATIENCE`, show how far they are."""
+    if _quiet.get() or os.environ.get("RUE_PROGRESS") == "0" or not sys.stderr.isatty():
+        yield from items
+        return
+    start = time.monotonic()
+    iterator = iter(items)
+    done = 0
+    for item in iterator:
+        yield item
+        done += 1
+        if time.monotonic() - start > PATIENCE:
+            break
+    else:
+        return
+    yield from _with_bar(label, iterator, done, total)
+
+
+def _with_bar(label: str, items: Iterator[T], done: int, total: int | None) -> Iterator[T]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total, completed=done)
+        for item in items:
+            yield item
+            bar.advance(task)

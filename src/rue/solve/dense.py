@@ -1,0 +1,111 @@
+"""Solvers that hold the whole matrix: Cholesky for speed, eigendecomposition to see the spectrum."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Curvature, Facts, Inverse, Solution
+from rue.errors import NotPositiveDefiniteError, SettingError
+from rue.solve.residual import checked
+
+MEMORY = 2**35  # bytes a dense factorisation may take before it is refused
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """H̃ = CCᵀ: d³/3 operations, once."""
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Factor the damped matrix."""
+        matrix = _damped(curvature, damping)
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        pivots = factor.diagonal().square()
+        flat = float(pivots.min()) <= curvature.size * torch.finfo(torch.float64).eps * float(pivots.max())
+        if int(failed) or flat:
+            raise NotPositiveDefiniteError(
+                f"the curvature of {curvature.size} parameters with damping {damping:.3g} is singular or points "
+                "downwards; give the l2 of training, a damping, or curvature=GaussNewton()"
+            )
+        return CholeskyInverse(matrix, factor, damping)
+
+
+@dataclass(frozen=True)
+class CholeskyInverse:
+    """A Cholesky factor, ready to solve."""
+
+    matrix: Tensor = field(repr=False)
+    factor: Tensor = field(repr=False)
+    damping: float
+
+    def solve(self, vectors: Tensor) -> Solution:
+        """Solve for every row of (r, d)."""
+        solved = torch.cholesky_solve(vectors.double().T, self.factor).T
+        return checked(lambda rows: rows @ self.matrix, vectors.double(), solved)
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """C⁻ᵀz has covariance (CCᵀ)⁻¹."""
+        noise = torch.randn(len(self.factor), count, generator=generator, dtype=torch.float64).to(self.factor.device)
+        return torch.linalg.solve_triangular(self.factor.T, noise, upper=True).T
+
+    def describe(self) -> Facts:
+        """The solver's name."""
+        return {"solver": "Cholesky"}
+
+
+@dataclass(frozen=True)
+class Eigen:
+    """H̃ = VΛVᵀ: about ten times the work of Cholesky, and the whole spectrum for it."""
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Factor the damped matrix."""
+        matrix = _damped(curvature, damping)
+        values, vectors = torch.linalg.eigh(matrix)
+        if float(values[0]) <= curvature.size * torch.finfo(torch.float64).eps * float(values.abs().max()):
+            negative = int((values < 0).sum())
+            raise NotPositiveDefiniteError(
+                f"with damping {damping:.3g} the smallest eigenvalue is {float(values[0]):.3g} and {negative} of "
+                f"{curvature.size} are negative; give the l2 of training, a damping, or curvature=GaussNewton()"
+            )
+        return EigenInverse(matrix, values, vectors, damping)
+
+
+@dataclass(frozen=True)
+class EigenInverse:
+    """Eigenvalues and eigenvectors, ready to solve."""
+
+    matrix: Tensor = field(repr=False)
+    values: Tensor = field(repr=False)  # (d,), damping included
+    vectors: Tensor = field(repr=False)
+    damping: float
+
+    def solve(self, vectors: Tensor) -> Solution:
+        """Solve for every row of (r, d)."""
+        solved = ((vectors.double() @ self.vectors) / self.values) @ self.vectors.T
+        return checked(lambda rows: rows @ self.matrix, vectors.double(), solved)
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """VΛ^(−½)z has covariance VΛ⁻¹Vᵀ."""
+        noise = torch.randn(count, len(self.values), generator=generator, dtype=torch.float64).to(self.values.device)
+        return (noise / self.values.sqrt()) @ self.vectors.T
+
+    def describe(self) -> Facts:
+        """The spectrum before damping."""
+        spectrum = (self.values - self.damping).cpu()
+        return {
+            "solver": "Eigen",
+            "spectrum": tuple(spectrum.tolist()),
+            "negative_directions": int((spectrum < 0).sum()),
+        }
+
+
+def _damped(curvature: Curvature, damping: float) -> Tensor:
+    needed = 3 * 8 * curvature.size**2
+    if needed > MEMORY:
+        raise SettingError(
+            f"{curvature.size} parameters would need {needed / 2**30:.0f} GiB as a dense matrix; use solver=Dual() with "
+            "GaussNewton(), solver=ConjugateGradient(), or select= fewer parameters"
+        )
+    matrix = curvature.dense().clone()
+    matrix.diagonal().add_(damping)
+    return matrix

@@ -1,0 +1,38 @@
+"""Inputs as people have them: a tensor, or tuples, lists and dicts of tensors, batch axis first."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply a function to every leaf and keep the structure.
+
+    >>> map_leaves(abs, {"a": [-1, 2], "b": (-3,)})
+    {'a': [1, 2], 'b': (3,)}
+    """
+    if isinstance(tree, Mapping):
+        return {key: map_leaves(function, value) for key, value in tree.items()}
+    if isinstance(tree, tuple | list):
+        parts = [map_leaves(function, value) for value in tree]
+        return tuple(parts) if isinstance(tree, tuple) else parts
+    return function(tree)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Every leaf, in order.
+
+    >>> leaves({"a": [1, 2], "b": (3,)})
+    [1, 2, 3]
+    """
+    found: list[Any] = []
+    map_leaves(found.append, tree)
+    return found
+
+
+def take(tree: Any, rows: slice) -> Any:
+    """The same rows of every leaf.
+
+    >>> take({"a": "xyz"}, slice(0, 2))
+    {'a': 'xy'}
+    """
+    return map_leaves(lambda leaf: leaf[rows], tree)
