@@ -18,7 +18,7 @@ from rue.randomness import untouched
 from rue.result import Array, Audit
 from rue.trees import leaves
 
-DRIFT = 0.5  # members' mean away from the prediction by this much of their own std: 200 members explain 0.07
+DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
 DRIFT_SHARE = 0.1  # of the audited inputs
 
 
@@ -105,12 +105,13 @@ def _joined(parts: list[Tensor | None]) -> Tensor | None:
 
 def _drift_warning(drift: Tensor | None) -> tuple[str, ...]:
     """Sampled parameters may wreck the prediction itself: say so."""
-    if drift is None or float((drift > DRIFT).double().mean()) <= DRIFT_SHARE:
+    share = 0.0 if drift is None else float((drift > DRIFT).double().mean())
+    if share <= DRIFT_SHARE:
         return ()
-    share = float((drift > DRIFT).double().mean())
     said = (
-        f"for {share:.0%} of these inputs the mean of the members' predictions lies more than {DRIFT} of their standard "
-        "deviation away from the model's own: the sampled parameters move too far; use a linearised method or a larger damping"
+        f"for {share:.0%} of these inputs the mean of the members' predictions lies more than {DRIFT} of their "
+        "standard deviation away from the model's own: the sampled parameters move too far; use a linearised "
+        "method or a larger damping"
     )
     warnings.warn(said, RueWarning, stacklevel=3)
     return (said,)

@@ -4,6 +4,7 @@ Derivatives are taken in the model's dtype; sums over rows are kept in float64. 
 vectorised over rows (recurrent kernels, data-dependent control flow) a loop takes over: slower, never wrong.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,7 +36,7 @@ def member_outputs(model: Model, thetas: Tensor, inputs: Inputs) -> Tensor:
     def one_by_one(block: Tensor) -> Tensor:
         return torch.stack([model.predict(theta, inputs) for theta in block])
 
-    with torch.no_grad():
+    with torch.enable_grad():  # the plain kernels, which can be vectorised; nothing here requires a gradient
         return _first_that_works(at_once, one_by_one, thetas)
 
 
@@ -72,8 +73,7 @@ def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
 
     def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
-        _, back = vjp(lambda at: _one_row(model, at, row), theta)
-        return back(cotangent)[0]
+        return vjp(lambda at: _one_row(model, at, row), theta)[1](cotangent)[0]
 
     def at_once(pair: tuple[Inputs, Tensor]) -> Tensor:
         rows, weights = pair
@@ -194,7 +194,9 @@ def _pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
 def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
     """Vectorised where the model allows it, else a loop; a failure of the loop is the user's to see."""
     try:
-        return at_once(argument)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
+            return at_once(argument)
     except torch.OutOfMemoryError as error:
         raise NumericalError(
             f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"

@@ -89,7 +89,8 @@ def mean_auc(score: ArrayLike, error: ArrayLike) -> float:
     curve = auc_curve(score, error)
     if np.isnan(curve.auc).all():
         raise InputError(
-            f"all |error| equal {curve.tolerance[0]:g}, expected at least two different sizes; pass more rows"
+            "no percentile of |error| has rows on both sides, too many are equal to the largest, "
+            f"{curve.tolerance[-1]:g}; call auc with a tolerance of your own, or pass more rows"
         )
     return float(np.nanmean(curve.auc))
 

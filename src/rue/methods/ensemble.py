@@ -29,7 +29,8 @@ class Ensemble:
         covariance = self.factor * torch.einsum("bci,bcj->cij", centred, centred) / (len(members) - 1)
         spread = covariance.diagonal(dim1=1, dim2=2).sum(-1).sqrt()
         away = torch.linalg.vector_norm(mean - predicted, dim=-1)
-        drift = torch.where(away > 0, away / spread.clamp_min(torch.finfo(spread.dtype).tiny), torch.zeros_like(away))
+        allowed = 3 / len(members) ** 0.5  # sampling error of the members' mean, in their own std
+        drift = torch.where(away > 0, away / spread.clamp_min(torch.finfo(spread.dtype).tiny) - allowed, 0.0)
         return Assessment(predicted, covariance, drift=drift)
 
     def _members(self, model: Model, inputs: Inputs) -> Tensor:

@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -44,7 +44,7 @@ class ModuleModel:
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
-        with _differentiable_kernels(self.module) if torch.is_grad_enabled() else ExitStack():
+        with _differentiable_kernels(self.module) if torch.is_grad_enabled() else nullcontext():
             outputs = self._call(theta, inputs)
         return outputs.unsqueeze(-1) if outputs.dim() == 1 else outputs
 
@@ -258,17 +258,17 @@ def _arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict
 def _differentiable_kernels(module: nn.Module) -> Iterator[None]:
     """Fused attention and recurrent kernels lack the derivatives we need: use the plain ones."""
     recurrent = any(isinstance(part, nn.RNNBase) for part in module.modules())
-    fast = torch.backends.mha.get_fastpath_enabled()
-    with ExitStack() as stack:
-        stack.enter_context(sdpa_kernel(SDPBackend.MATH))
-        if recurrent:
-            stack.enter_context(torch.backends.cudnn.flags(enabled=False))
-            stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
-        torch.backends.mha.set_fastpath_enabled(False)
+    backends = torch.backends
+    before = backends.mha.get_fastpath_enabled(), backends.cudnn.enabled, backends.mkldnn.enabled
+    with sdpa_kernel(SDPBackend.MATH):
         try:
+            backends.mha.set_fastpath_enabled(False)
+            if recurrent:
+                backends.cudnn.enabled = backends.mkldnn.enabled = False
             yield
         finally:
-            torch.backends.mha.set_fastpath_enabled(fast)
+            backends.mha.set_fastpath_enabled(before[0])
+            backends.cudnn.enabled, backends.mkldnn.enabled = before[1:]
 
 
 def _check_mode(module: nn.Module) -> None:

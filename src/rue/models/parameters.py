@@ -73,7 +73,8 @@ def _check(parameters: Mapping[str, nn.Parameter]) -> None:
             raise ModelError(f"parameter {name!r} is not initialised yet; run the module once, train it, then wrap it")
         if parameter.dtype not in (torch.float32, torch.float64):
             raise ModelError(
-                f"parameter {name!r} is {parameter.dtype}, too coarse for curvature; audit a copy: copy.deepcopy(net).float()"
+                f"parameter {name!r} is {parameter.dtype}, too coarse for curvature; "
+                "audit a copy: copy.deepcopy(net).float()"
             )
         if not bool(torch.isfinite(parameter).all()):
             raise ModelError(f"parameter {name!r} has NaN or infinite values; the training went wrong before the audit")

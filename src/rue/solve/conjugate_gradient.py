@@ -58,8 +58,8 @@ class ConjugateGradientInverse:
         )  # not the recursion's own word for it
         if not residual <= self.settings.tolerance:
             raise NotConvergedError(
-                f"residual {residual:.1e} is above {self.settings.tolerance:.1e} after at most {self.settings.max_steps} "
-                "steps; raise max_steps, tolerance or damping, or give the model in float64"
+                f"residual {residual:.1e} is above {self.settings.tolerance:.1e} after at most "
+                f"{self.settings.max_steps} steps; raise max_steps, tolerance or damping, or give the model in float64"
             )
         return Solution(state.solved, residual)
 

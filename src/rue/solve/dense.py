@@ -103,8 +103,8 @@ def _damped(curvature: Curvature, damping: float) -> Tensor:
     needed = 3 * 8 * curvature.size**2
     if needed > MEMORY:
         raise SettingError(
-            f"{curvature.size} parameters would need {needed / 2**30:.0f} GiB as a dense matrix; use solver=Dual() with "
-            "GaussNewton(), solver=ConjugateGradient(), or select= fewer parameters"
+            f"{curvature.size} parameters would need {needed / 2**30:.0f} GiB as a dense matrix; use "
+            "solver=Dual() with GaussNewton(), solver=ConjugateGradient(), or select= fewer parameters"
         )
     matrix = curvature.dense().clone()
     matrix.diagonal().add_(damping)
