@@ -44,10 +44,10 @@ def softplus() -> Case:
 
 def convolution() -> Case:
     generator = torch.Generator().manual_seed(3)
-    X = torch.randn(12, 1, 5, 5, generator=generator, dtype=torch.float64)
-    y = torch.stack([X.mean((1, 2, 3)), X[:, 0, 2, 2].sin()], dim=1) + 0.1 * torch.randn(12, 2, generator=generator)
+    X = torch.randn(15, 1, 5, 5, generator=generator, dtype=torch.float64)
+    y = torch.stack([X.mean((1, 2, 3)), X[:, 0, 2, 2].sin()], dim=1) + 0.1 * torch.randn(15, 2, generator=generator)
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(18, 2))
-    return _trained("convolution", net, X[:9], y[:9], X[9:])
+    return _trained("convolution", net, X[:12], y[:12], X[12:])
 
 
 class Squeezed(nn.Module):
@@ -90,9 +90,9 @@ class Recurrent(nn.Module):
 
 def recurrent() -> Case:
     generator = torch.Generator().manual_seed(5)
-    X = torch.randint(5, (12, 4), generator=generator)
-    y = X.double().mean(1) + 0.1 * torch.randn(12, generator=generator)
-    return _trained("recurrent", Recurrent(), X[:9], y[:9], X[9:])
+    X = torch.randint(5, (15, 4), generator=generator)
+    y = X.double().mean(1) + 0.1 * torch.randn(15, generator=generator)
+    return _trained("recurrent", Recurrent(), X[:12], y[:12], X[12:])
 
 
 class Attention(nn.Module):
@@ -110,8 +110,8 @@ class Attention(nn.Module):
 
 def attention() -> Case:
     generator = torch.Generator().manual_seed(7)
-    X = torch.randn(11, 3, 4, generator=generator, dtype=torch.float64)
-    return _trained("attention", Attention(), X[:8], X[:8].mean((1, 2)), X[8:])
+    X = torch.randn(15, 3, 4, generator=generator, dtype=torch.float64)
+    return _trained("attention", Attention(), X[:12], X[:12].mean((1, 2)), X[12:])
 
 
 class Tied(nn.Module):

@@ -212,7 +212,5 @@ def _gradient(value, inputs, create_graph=False):
     """Gradient of a scalar as one vector; zero where the value does not depend on an input."""
     if not value.requires_grad:  # the derivative of a linear function has no graph
         return torch.zeros(sum(v.numel() for v in inputs), dtype=torch.float64)
-    parts = torch.autograd.grad(
-        value, inputs, retain_graph=True, create_graph=create_graph, materialize_grads=True
-    )
+    parts = torch.autograd.grad(value, inputs, retain_graph=True, create_graph=create_graph, materialize_grads=True)
     return torch.cat([part.reshape(-1) for part in parts])

@@ -1,13 +1,13 @@
 """The paper's algorithm and claims, against a line-by-line Algorithm 1 that shares no code."""
 
-import cases
 import numpy as np
-import oracles
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cases
+import oracles
 import rue
 from rue.randomness import generator
 from rue.resample import Multinomial

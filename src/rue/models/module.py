@@ -264,7 +264,8 @@ def _differentiable_kernels(module: nn.Module) -> Iterator[None]:
         try:
             backends.mha.set_fastpath_enabled(False)
             if recurrent:
-                backends.cudnn.enabled = backends.mkldnn.enabled = False
+                backends.cudnn.enabled = False
+                backends.mkldnn.enabled = False  # type: ignore[assignment]  # torch types its flag as a property
             yield
         finally:
             backends.mha.set_fastpath_enabled(before[0])

@@ -1,0 +1,140 @@
+"""Every derivative against explicit loops, on every kind of model."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cases
+import oracles
+import rue
+from rue import derivatives
+from rue.data import training_rows
+from rue.resample import Multinomial
+
+every_case = pytest.mark.parametrize("name", cases.CASES)
+
+
+def bound(case, weight=None):
+    data = rue.Data(case.X, case.y, weight=weight)
+    rows, model = training_rows(data, case.wrap())
+    return model, rows
+
+
+def weights_of(case):
+    return np.random.default_rng(0).uniform(0.2, 2.0, size=len(case.y))
+
+
+@every_case
+def test_the_jacobian_is_the_oracles(name):
+    case = cases.CASES[name]()
+    model, _ = bound(case)
+    found = derivatives.jacobian(model, model.read(case.X_new))
+    np.testing.assert_allclose(found, oracles.output_jacobian(case.module, case.X_new), rtol=1e-9, atol=1e-12)
+
+
+@every_case
+def test_the_rows_of_gradients_are_the_oracles_with_example_weights(name):
+    case = cases.CASES[name]()
+    model, rows = bound(case, weights_of(case))
+    found = torch.cat([gradients for _, gradients in derivatives.gradient_batches(model, rows)])
+    expected = oracles.gradient_matrix(case.module, case.row_loss, case.X, case.y, weights_of(case)).T
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@every_case
+def test_the_dense_gauss_newton_matrix_is_the_oracles(name):
+    case = cases.CASES[name]()
+    model, rows = bound(case, weights_of(case))
+    found = rue.curvature.GaussNewton().at(model, rows).dense()
+    expected = oracles.gauss_newton(case.module, case.row_loss, case.X, case.y, case.l2, weights_of(case))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", [name for name in cases.CASES if name != "recurrent"])
+def test_the_dense_hessian_is_the_oracles(name):
+    case = cases.CASES[name]()
+    model, rows = bound(case, weights_of(case))
+    found = rue.curvature.Hessian().at(model, rows).dense()
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        expected = oracles.hessian(case.module, case.row_loss, case.X, case.y, case.l2, weights_of(case))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_the_hessian_of_a_recurrent_net_is_the_finite_difference_of_its_gradient():
+    case = cases.recurrent()
+    model, rows = bound(case)
+    H = rue.curvature.Hessian().at(model, rows).dense().numpy()
+    theta, step = oracles.flat(case.module), 1e-5
+
+    def gradient(at):
+        twin = cases.recurrent().module
+        torch.nn.utils.vector_to_parameters(torch.tensor(at), twin.parameters())
+        return oracles.gradient_matrix(twin, case.row_loss, case.X, case.y).sum(1) + case.l2 * at
+
+    for j in (0, 7, 20, len(theta) - 1):
+        ahead, behind = theta.copy(), theta.copy()
+        ahead[j] += step
+        behind[j] -= step
+        np.testing.assert_allclose(H[j], (gradient(ahead) - gradient(behind)) / (2 * step), atol=1e-6)
+
+
+@every_case
+@pytest.mark.parametrize("kind", ["Hessian", "GaussNewton"])
+def test_products_with_blocks_of_vectors_are_the_dense_matrix_times_them(name, kind):
+    case = cases.CASES[name]()
+    model, rows = bound(case, weights_of(case))
+    curvature = getattr(rue.curvature, kind)().at(model, rows)
+    vectors = torch.randn(37, curvature.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(curvature.product(vectors), vectors @ curvature.dense(), rtol=1e-8, atol=1e-9)
+
+
+@given(seed=st.integers(0, 1000))
+def test_weighted_gradients_and_the_gradient_rows_are_adjoint(seed):
+    """⟨Lᵀv, w⟩ = ⟨v, Lw⟩."""
+    case = cases.softplus()
+    model, rows = bound(case)
+    w = Multinomial().draw(rows.n, 1, torch.Generator().manual_seed(seed))
+    v = torch.randn(model.theta.numel(), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    gradients = torch.cat([block for _, block in derivatives.gradient_batches(model, rows)])
+    left = (gradients @ v) @ w[0]
+    right = derivatives.weighted_gradients(model, rows, w)[0] @ v
+    assert float(left) == pytest.approx(float(right), rel=1e-9, abs=1e-12)
+
+
+def test_a_model_that_cannot_be_vectorised_falls_back_to_a_loop_with_the_same_answer():
+    class Branching(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = cases.softplus().module
+
+        def forward(self, x):
+            if x.sum().item() > 1e9:  # data-dependent control flow: vmap refuses .item()
+                return -self.inner(x)
+            return self.inner(x)
+
+    case = cases.softplus()
+    plain = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    looped = rue.LinearRUE().fit(rue.wrap(Branching(), loss=case.loss, l2=case.l2), (case.X, case.y)).audit(case.X_new)
+    np.testing.assert_allclose(looped.score, plain.score, rtol=1e-9)
+
+
+@every_case
+def test_the_penaltys_curvature_is_found_to_be_diagonal_exactly_when_it_is(name):
+    case = cases.CASES[name]()
+    model, rows = bound(case)
+    diagonal = rue.curvature.GaussNewton().at(model, rows).penalty_diagonal()
+    torch.testing.assert_close(diagonal, torch.full_like(diagonal, case.l2))
+
+
+def test_a_penalty_that_couples_parameters_is_not_taken_for_diagonal():
+    case = cases.linear()
+    model = case.wrap(l2=None, penalty=lambda named: named["weight"].sum().square())
+    rows, model = training_rows((case.X, case.y), model)
+    curvature = rue.curvature.GaussNewton().at(model, rows)
+    assert curvature.penalty_diagonal() is None
+    G = oracles.gauss_newton(case.module, case.row_loss, case.X, case.y, 0.0)
+    G[:3, :3] += 2.0
+    np.testing.assert_allclose(curvature.dense(), G, rtol=1e-10)
+    assert curvature.trace() == pytest.approx(np.trace(G))

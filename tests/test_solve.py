@@ -1,0 +1,197 @@
+"""Solvers and damping rules: dense = dual = iterative, and evidence for each answer."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cases
+import oracles
+import rue
+from rue.data import training_rows
+from rue.errors import NotConvergedError, NotPositiveDefiniteError
+from rue.randomness import generator
+from rue.solve import (
+    Cholesky,
+    ConjugateGradient,
+    Dual,
+    Eigen,
+    Fixed,
+    MeanFraction,
+    NoDamping,
+    SmallestEigenvalue,
+    chosen_solver,
+)
+
+SOLVERS = {
+    "Cholesky": Cholesky(),
+    "Eigen": Eigen(),
+    "Dual": Dual(),
+    "ConjugateGradient": ConjugateGradient(tolerance=1e-10),
+    "ConjugateGradient without preconditioner": ConjugateGradient(tolerance=1e-10, rank=0),
+}
+every_solver = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def curvature_of(name, kind="GaussNewton", **settings):
+    case = cases.CASES[name]()
+    rows, model = training_rows((case.X, case.y), case.wrap(**settings))
+    return getattr(rue.curvature, kind)().at(model, rows)
+
+
+@every_solver
+@pytest.mark.parametrize("name", ["linear", "softplus", "convolution", "softmax", "recurrent"])
+def test_every_solver_gives_the_explicit_inverse(solver, name):
+    curvature = curvature_of(name)
+    vectors = torch.randn(9, curvature.size, generator=generator(1), dtype=torch.float64)
+    solved, residual = SOLVERS[solver].factor(curvature, 0.4).solve(vectors)
+    expected = vectors.numpy() @ np.linalg.inv(curvature.dense().numpy() + 0.4 * np.eye(curvature.size))
+    np.testing.assert_allclose(solved, expected, rtol=1e-6, atol=1e-9)
+    assert residual < 1e-8
+
+
+@every_solver
+@pytest.mark.parametrize(
+    "method", [rue.LinearRUE, lambda **s: rue.Laplace(linearised=True, **s)], ids=["RUE", "Laplace"]
+)
+def test_the_audit_does_not_depend_on_the_solver(solver, method):
+    case = cases.convolution()
+    settings = {"curvature": rue.curvature.GaussNewton(), "damping": Fixed(0.1)}
+    dense = method(solver=Cholesky(), **settings).fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    other = method(solver=SOLVERS[solver], **settings).fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    np.testing.assert_allclose(other.std, dense.std, rtol=1e-6)
+
+
+@every_solver
+def test_samples_have_the_inverse_as_their_covariance(solver):
+    """40 000 draws: the largest of 4×4 standardised entries stays below 5 standard errors."""
+    curvature = curvature_of("linear")
+    draws = SOLVERS[solver].factor(curvature, 0.2).sample(40_000, generator(3)).numpy()
+    expected = np.linalg.inv(curvature.dense().numpy() + 0.2 * np.eye(curvature.size))
+    error = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / len(draws))
+    assert (np.abs(np.cov(draws.T) - expected) < 5 * error).all()
+
+
+@given(seed=st.integers(0, 10_000), damping=st.floats(1e-3, 1e3))
+def test_conjugate_gradients_solve_any_positive_definite_system(seed, damping):
+    """A matrix with a wide spectrum, handed over as nothing but products."""
+
+    class Plain:
+        size, rank, device = 30, 30, torch.device("cpu")
+
+        def __init__(self):
+            basis, _ = torch.linalg.qr(torch.randn(30, 30, generator=generator(seed), dtype=torch.float64))
+            self.matrix = (basis * torch.logspace(-2, 3, 30, dtype=torch.float64)) @ basis.T
+
+        def product(self, vectors):
+            return vectors @ self.matrix
+
+    wanted = torch.randn(5, 30, generator=generator(seed + 1), dtype=torch.float64)
+    solved, residual = ConjugateGradient(tolerance=1e-9, rank=10).factor(Plain(), damping).solve(wanted)
+    expected = torch.linalg.solve(Plain().matrix + damping * torch.eye(30, dtype=torch.float64), wanted.T).T
+    torch.testing.assert_close(solved, expected, rtol=1e-4, atol=1e-7)
+    assert residual <= 1e-9
+
+
+def test_a_right_hand_side_of_zero_is_solved_by_zero():
+    curvature = curvature_of("linear")
+    for solver in SOLVERS.values():
+        solved, residual = solver.factor(curvature, 1.0).solve(torch.zeros(2, curvature.size))
+        assert float(solved.abs().max()) == 0
+        assert residual == 0
+
+
+def test_iterations_that_have_not_converged_are_an_error():
+    inverse = ConjugateGradient(max_steps=2, rank=0).factor(curvature_of("softplus"), 0.0)
+    with pytest.raises(NotConvergedError, match="raise max_steps"):
+        inverse.solve(torch.ones(1, 17))
+
+
+def test_negative_curvature_is_met_with_an_error_by_every_solver_that_can_see_it():
+    curvature = curvature_of("softplus", "Hessian", l2=0.0)
+    assert float(torch.linalg.eigvalsh(curvature.dense())[0]) < 0
+    for solver in (Cholesky(), Eigen()):
+        with pytest.raises(NotPositiveDefiniteError, match="GaussNewton"):
+            solver.factor(curvature, 0.0)
+    with pytest.raises(NotPositiveDefiniteError, match="negative curvature"):
+        ConjugateGradient(rank=0).factor(curvature, 0.0).solve(torch.eye(17, dtype=torch.float64))
+
+
+def test_the_eigensolver_reports_the_spectrum_and_its_negative_directions():
+    curvature = curvature_of("softplus", "Hessian", l2=0.0)
+    values = np.linalg.eigvalsh(curvature.dense().numpy())
+    facts = Eigen().factor(curvature, 10.0).describe()
+    np.testing.assert_allclose(facts["spectrum"], values, atol=1e-9)
+    assert facts["negative_directions"] == (np.array(facts["spectrum"]) < 0).sum() > 0
+
+
+@pytest.mark.parametrize("kind", ["Hessian", "GaussNewton"])
+def test_the_papers_rule_lifts_the_smallest_eigenvalue_to_one_and_no_further(kind):
+    curvature = curvature_of("softplus", kind, l2=0.0)
+    value, reason, _ = SmallestEigenvalue()(curvature)
+    assert value == pytest.approx(oracles.paper_damping(curvature.dense().numpy()))
+    assert "smallest eigenvalue" in reason
+
+
+def test_the_papers_rule_adds_nothing_to_a_matrix_that_is_large_enough():
+    assert SmallestEigenvalue()(curvature_of("linear", l2=5.0)).value == 0
+
+
+@pytest.mark.parametrize("kind", ["Hessian", "GaussNewton"])
+def test_lanczos_finds_the_same_smallest_eigenvalue(kind, monkeypatch):
+    dense = SmallestEigenvalue()(curvature_of("convolution", kind))
+    monkeypatch.setattr("rue.solve.damping.DENSE_SIZE", 1)
+    lanczos = SmallestEigenvalue()(curvature_of("convolution", kind))
+    assert lanczos.value == pytest.approx(dense.value, rel=1e-4, abs=1e-4)
+    assert "Lanczos" in lanczos.reason
+
+
+def test_a_fraction_of_the_mean_eigenvalue_is_that():
+    curvature = curvature_of("softplus")
+    expected = 0.1 * np.linalg.eigvalsh(curvature.dense().numpy()).mean()
+    assert MeanFraction(0.1)(curvature_of("softplus")).value == pytest.approx(expected)  # from rows
+    assert MeanFraction(0.1)(curvature).value == pytest.approx(expected)  # from the matrix
+
+
+def test_the_trace_of_a_hessian_is_estimated_without_the_matrix():
+    curvature = curvature_of("softplus", "Hessian")
+    estimate = curvature.trace()
+    assert estimate == pytest.approx(float(curvature.dense().trace()), rel=0.2)
+    assert curvature.trace() == pytest.approx(float(curvature.dense().trace()), rel=1e-12)
+
+
+def test_fixed_and_no_damping_are_what_they_say():
+    curvature = curvature_of("linear")
+    assert Fixed(0.3)(curvature).value == 0.3
+    assert NoDamping()(curvature).value == 0.0
+
+
+def test_the_solver_is_chosen_by_size(monkeypatch):
+    monkeypatch.setattr("rue.solve.choice.SMALL", 1)
+    wide = curvature_of("convolution")  # 58 parameters, 24 outputs of rows
+    assert isinstance(chosen_solver(wide, 0.0), Dual)
+    assert isinstance(chosen_solver(curvature_of("convolution", l2=0.0), 0.0), Cholesky)
+    assert isinstance(chosen_solver(curvature_of("linear"), 0.0), Cholesky)
+    monkeypatch.setattr("rue.solve.choice.LARGE", 1)
+    assert isinstance(chosen_solver(wide, 0.0), ConjugateGradient)
+    monkeypatch.undo()
+    assert isinstance(chosen_solver(wide, 0.0), Cholesky)
+
+
+def test_the_dual_form_streams_its_rows_where_they_do_not_fit(monkeypatch):
+    curvature = curvature_of("convolution")
+    vectors = torch.randn(3, curvature.size, generator=generator(1), dtype=torch.float64)
+    stored = Dual().factor(curvature, 0.0).solve(vectors).vectors
+    monkeypatch.setattr("rue.solve.dual.STORED_BYTES", 1)
+    monkeypatch.setattr("rue.derivatives.CHUNK_BYTES", 8 * 58 * 2 * 5)
+    torch.testing.assert_close(Dual().factor(curvature, 0.0).solve(vectors).vectors, stored)
+
+
+def test_a_float32_penalty_far_below_the_curvature_still_solves():
+    """Factored in float64: a float32 Cholesky would fail here."""
+    case = cases.convolution()
+    model = rue.wrap(case.module.float(), loss="squared_error", l2=1e-6)
+    audit = rue.LinearRUE(solver=Cholesky()).fit(model, (case.X, case.y)).audit(case.X_new)
+    assert np.isfinite(audit.std).all()
+    assert audit.facts["residual"] < 1e-6
