@@ -137,7 +137,7 @@ class Squared(torch.nn.Module):
 def test_members_that_leave_the_prediction_are_warned_about():
     X = torch.linspace(0.5, 1.5, 12, dtype=torch.float64).unsqueeze(-1)
     model = rue.wrap(Squared(), loss="squared_error", l2=1.0)
-    auditor = rue.Laplace(curvature=rue.curvature.GaussNewton()).fit(model, (X, 0.1 * X[:, 0]))
+    auditor = rue.Laplace(members=2000, curvature=rue.curvature.GaussNewton()).fit(model, (X, 0.1 * X[:, 0]))
     with pytest.warns(rue.errors.RueWarning, match="away from the model's own"):
         audit = auditor.audit(X)
     assert any("away from" in text for text in audit.facts["warnings"])
