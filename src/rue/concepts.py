@@ -223,7 +223,9 @@ class Assessment(NamedTuple):
     covariance: Tensor | None = None  # (c, k, k), of resampling
     noise: Tensor | None = None  # (c, k, k), all other spread
     score: Tensor | None = None  # (c,), where it is not the root of the covariance's trace
-    drift: Tensor | None = None  # (c,), how far the members' mean left the prediction, in their std, beyond sampling error
+    drift: Tensor | None = (
+        None  # (c,), how far the members' mean left the prediction, in their std, beyond sampling error
+    )
 
 
 class Assessor(Protocol):

@@ -1,0 +1,1049 @@
+"""Mistakes people make, through the public names only, each with the error it gets: a list to read and to test.
+
+Every entry makes its own module and leaves the global random state alone, so that whatever changes was changed by
+`rue`. `message` is a regular expression that the error must match: what was found, and the advice.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+import rue
+from rue.curvature import GaussNewton, Hessian
+from rue.errors import (
+    DataError,
+    DeviceError,
+    InputError,
+    ModelError,
+    NotConvergedError,
+    NotPositiveDefiniteError,
+    RueError,
+    SettingError,
+    ShapeError,
+)
+from rue.resample import Poisson
+from rue.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
+
+
+@dataclass(frozen=True)
+class BadInput:
+    """A sentence, the mistake itself, the class of its error and what the message must say."""
+
+    name: str
+    mistake: Callable[[], Any]
+    error: type[RueError]
+    message: str
+
+
+_generator = torch.Generator().manual_seed(0)
+X = torch.randn(20, 3, generator=_generator, dtype=torch.float64)
+y = X[:, 0].sin() + 0.1 * torch.randn(20, generator=_generator, dtype=torch.float64)
+X_new = torch.randn(5, 3, generator=_generator, dtype=torch.float64)
+labels = (y > 0).long()
+
+
+# Modules
+
+
+def made(build: Callable[[], nn.Module]) -> nn.Module:
+    """A module in float64 and in eval mode, always the same, without a trace in the global random state."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return build().double().eval()
+
+
+def linear(outputs: int = 1) -> nn.Module:
+    return made(lambda: nn.Linear(3, outputs))
+
+
+def layers(*middle: nn.Module) -> nn.Module:
+    return made(lambda: nn.Sequential(nn.Linear(3, 3), *middle, nn.Tanh(), nn.Linear(3, 1)))
+
+
+class Through(nn.Module):
+    """A linear layer, used in an unusual way."""
+
+    def __init__(self, forward: Callable[..., Any]):
+        super().__init__()
+        self.inner, self.how = nn.Linear(3, 1), forward
+
+    def forward(self, x):
+        return self.how(self.inner, x)
+
+
+def through(forward: Callable[..., Any]) -> nn.Module:
+    return made(lambda: Through(forward))
+
+
+class Sequence(nn.Module):
+    """A row as a sequence of one, through a layer that returns a tuple."""
+
+    def __init__(self, layer: nn.Module):
+        super().__init__()
+        self.layer, self.head = layer, nn.Linear(3, 1)
+
+    def forward(self, x):
+        x = x[:, None]
+        found = self.layer(x) if isinstance(self.layer, nn.LSTM) else self.layer(x, x, x)
+        return self.head(found[0][:, 0])
+
+
+class Root(nn.Module):
+    """Has no derivative at an input of zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return (self.scale * x.abs()).sum(-1).sqrt()
+
+
+def changed(module: nn.Module, change: Callable[[nn.Module], Any]) -> nn.Module:
+    with torch.no_grad():
+        change(module)
+    return module
+
+
+def on_two_devices() -> nn.Module:
+    return changed(layers(), lambda net: net[2].to("meta"))
+
+
+# Steps
+
+
+def wrap(net: nn.Module | None = None, **settings: Any) -> rue.Model:
+    return rue.wrap(linear() if net is None else net, **{"loss": "squared_error", "l2": 0.1, **settings})
+
+
+def fit(net: nn.Module | None = None, data: Any = (X, y), method: Any = None, **settings: Any) -> rue.Auditor:
+    return (rue.LinearRUE() if method is None else method).fit(wrap(net, **settings), data)
+
+
+def audit(net: nn.Module | None = None, method: Any = None, **settings: Any) -> rue.Audit:
+    return fit(net, method=method, **settings).audit(X_new)
+
+
+def squared(outputs, targets):
+    return (outputs[:, 0] - targets) ** 2
+
+
+def cross_entropy(outputs, targets):
+    return F.cross_entropy(outputs, targets, reduction="none")
+
+
+def infinite_for_the_last_row(outputs, targets):
+    return torch.where(targets == y[-1], float("inf"), 1.0) * squared(outputs, targets)
+
+
+def with_value(values: torch.Tensor, value: float) -> torch.Tensor:
+    values = values.clone()
+    values.view(-1)[4] = value
+    return values
+
+
+class Augmented(Dataset):
+    """Noise on every row, anew on every pass."""
+
+    def __len__(self):
+        return len(X)
+
+    def __getitem__(self, i):
+        return X[i] + torch.randn(3, dtype=torch.float64), y[i]
+
+
+class Endless(Dataset):
+    def __getitem__(self, i):
+        return X[i % 20], y[i % 20]
+
+
+def loader(*parts: Any, **settings: Any) -> DataLoader:
+    return DataLoader(TensorDataset(*parts), **{"batch_size": 4, **settings})
+
+
+def keyed_loader() -> DataLoader:
+    return DataLoader([{"x": a, "y": b} for a, b in zip(X, y, strict=True)], batch_size=4)
+
+
+def text_frame() -> pd.DataFrame:
+    return pd.DataFrame({"age": X[:, 0], "dose": X[:, 1], "sex": ["f", "m"] * 10})
+
+
+NAN, INF = float("nan"), float("inf")
+
+LOSSES = [
+    BadInput(
+        "No loss is said",
+        lambda: rue.wrap(linear()),
+        ModelError,
+        r'does not know the loss.*loss="squared_error".*\(outputs, targets\).*one value per example',
+    ),
+    BadInput(
+        "The loss has an unknown name",
+        lambda: wrap(loss="mse"),
+        ModelError,
+        r"unknown loss 'mse'; known: squared_error, or give a callable",
+    ),
+    BadInput(
+        "The loss is torch.nn.MSELoss()",
+        lambda: wrap(loss=nn.MSELoss()),
+        ModelError,
+        r'no ½.*loss="squared_error".*half of your l2.*reduction="mean"',
+    ),
+    BadInput(
+        "The loss is the function mse_loss",
+        lambda: wrap(loss=F.mse_loss),
+        ModelError,
+        r'no ½.*loss="squared_error".*half of your l2.*reduction="mean"',
+    ),
+    BadInput(
+        "The loss is a class and not an object of it",
+        lambda: fit(loss=nn.MSELoss),
+        InputError,
+        r"(?i)loss",
+    ),
+    BadInput("The loss is a number", lambda: wrap(loss=0.5), ModelError, r"a name or a callable, got float"),
+    BadInput(
+        "A callable loss averages over the rows",
+        lambda: fit(loss=lambda outputs, targets: squared(outputs, targets).mean()),
+        ShapeError,
+        r'loss returned \(\), expected one value per example \(20,\); use reduction="none"',
+    ),
+    BadInput(
+        "The loss is torch.nn.CrossEntropyLoss(), which averages",
+        lambda: fit(linear(2), (X, labels), loss=nn.CrossEntropyLoss()),
+        ShapeError,
+        r'loss returned \(\), expected one value per example \(20,\); use reduction="none"',
+    ),
+    BadInput(
+        "A callable loss keeps the axis of outputs",
+        lambda: fit(data=(X, y[:, None]), loss=lambda outputs, targets: (outputs - targets) ** 2),
+        ShapeError,
+        r"loss returned \(20, 1\), expected one value per example \(20,\).*sum over outputs",
+    ),
+    BadInput(
+        "A callable loss broadcasts every row against every other",
+        lambda: fit(loss=lambda outputs, targets: (outputs - targets) ** 2),
+        ShapeError,
+        r"loss returned \(20, 20\), expected one value per example \(20,\).*give targets the shape",
+    ),
+    BadInput(
+        "A callable loss broadcasts every row against every other and sums that away",
+        lambda: fit(loss=lambda outputs, targets: ((outputs - targets) ** 2).sum(-1)),
+        InputError,
+        r"(?i)loss of a row.*beside it",
+    ),
+    BadInput(
+        "A callable loss divides by the size of the batch",
+        lambda: fit(loss=lambda outputs, targets: squared(outputs, targets) / len(targets)),
+        InputError,
+        r"(?i)loss of a row.*beside it",
+    ),
+    BadInput(
+        "The loss is NaN for some rows",
+        lambda: fit(loss=lambda outputs, targets: (outputs[:, 0] - targets).log()),
+        ModelError,
+        r"loss of \d+ of 20 examples is not finite; check outputs and targets",
+    ),
+    BadInput(
+        "The loss is infinite for one row of the last batch",
+        lambda: fit(data=loader(X, y), loss=infinite_for_the_last_row),
+        ModelError,
+        r"loss of 1 of \d+ examples is not finite; check outputs and targets",
+    ),
+    BadInput(
+        "The loss returns an array",
+        lambda: fit(loss=lambda outputs, targets: squared(outputs, targets).numpy()),
+        ShapeError,
+        r"loss returned ndarray, expected a tensor of one value per example",
+    ),
+    BadInput(
+        "The loss cuts the outputs off from the parameters",
+        lambda: fit(loss=lambda outputs, targets: squared(outputs.detach(), targets)),
+        RueError,
+        r"(?i)loss.*(depend|gradient|derivative|detach)",
+    ),
+    BadInput(
+        "The loss wants class labels and the targets are floats",
+        lambda: fit(linear(2), (X, y), loss=cross_entropy),
+        InputError,
+        r"(?i)loss.*(float64|double)",
+    ),
+    BadInput(
+        "The loss takes one argument",
+        lambda: fit(loss=lambda outputs: outputs[:, 0]),
+        InputError,
+        r"(?i)loss.*argument",
+    ),
+]
+
+MODULES = [
+    BadInput("A function is wrapped", lambda: wrap(lambda x: x), ModelError, r"cannot wrap function.*torch.nn.Module"),
+    BadInput(
+        "A module's class is wrapped",
+        lambda: rue.wrap(nn.Linear, loss="squared_error"),
+        ModelError,
+        r"cannot wrap type.*torch.nn.Module",
+    ),
+    BadInput(
+        "A state dict is wrapped",
+        lambda: wrap(linear().state_dict()),
+        ModelError,
+        r"cannot wrap OrderedDict.*torch.nn.Module",
+    ),
+    BadInput(
+        "The module has no parameters",
+        lambda: wrap(made(nn.Identity)),
+        ModelError,
+        r"no parameters; there is nothing that training data could have moved",
+    ),
+    BadInput(
+        "The module is lazy and has never been run",
+        lambda: wrap(made(lambda: nn.LazyLinear(1))),
+        ModelError,
+        r"'weight' is not initialised yet; run the module once, train it",
+    ),
+    BadInput(
+        "Dropout is in training mode",
+        lambda: fit(layers(nn.Dropout(0.2)).train()),
+        ModelError,
+        r"layer '1' \(Dropout\) is in training mode.*call net.eval\(\)",
+    ),
+    BadInput(
+        "Batch norm is in training mode",
+        lambda: fit(layers(nn.BatchNorm1d(3)).train()),
+        ModelError,
+        r"layer '1' \(BatchNorm1d\) is in training mode.*call net.eval\(\)",
+    ),
+    BadInput(
+        "Attention with dropout is in training mode",
+        lambda: fit(made(lambda: Sequence(nn.MultiheadAttention(3, 1, dropout=0.2, batch_first=True))).train()),
+        ModelError,
+        r"layer 'layer' \(MultiheadAttention\) is in training mode.*call net.eval\(\)",
+    ),
+    BadInput(
+        "An LSTM with dropout is in training mode",
+        lambda: fit(made(lambda: Sequence(nn.LSTM(3, 3, 2, dropout=0.2, batch_first=True))).train()),
+        ModelError,
+        r"layer 'layer' \(LSTM\) is in training mode.*call net.eval\(\)",
+    ),
+    BadInput(
+        "The forward pass adds noise",
+        lambda: fit(through(lambda inner, x: inner(x + torch.randn_like(x)))),
+        ModelError,
+        r"two passes over the same rows gave different outputs; remove what is random",
+    ),
+    BadInput(
+        "The forward pass drops units also in eval mode",
+        lambda: fit(through(lambda inner, x: inner(F.dropout(x, 0.5)))),
+        ModelError,
+        r"two passes over the same rows gave different outputs; remove what is random.*net.eval\(\)",
+    ),
+    BadInput(
+        "Batch norm keeps no running statistics",
+        lambda: fit(layers(nn.BatchNorm1d(3, track_running_stats=False))),
+        ModelError,
+        r"(?i)rows beside it.*(batch statistics|running statistics)",
+    ),
+    BadInput(
+        "The forward pass centres each batch",
+        lambda: fit(through(lambda inner, x: inner(x - x.mean(0)))),
+        ModelError,
+        r"prediction of a row changes by .* with the rows beside it.*cannot be audited",
+    ),
+    BadInput(
+        "A parameter is NaN",
+        lambda: wrap(changed(linear(), lambda net: net.weight[0, 0].fill_(NAN))),
+        ModelError,
+        r"'weight' has NaN or infinite values; the training went wrong",
+    ),
+    BadInput(
+        "A parameter is infinite",
+        lambda: wrap(changed(linear(), lambda net: net.bias[0].fill_(INF))),
+        ModelError,
+        r"'bias' has NaN or infinite values; the training went wrong",
+    ),
+    BadInput(
+        "A buffer is NaN",
+        lambda: fit(changed(layers(nn.BatchNorm1d(3)), lambda net: net[1].running_mean.fill_(NAN))),
+        ModelError,
+        r"returns NaN or infinite outputs on the training rows",
+    ),
+    BadInput(
+        "Parameters live on two devices",
+        lambda: wrap(on_two_devices()),
+        DeviceError,
+        r"parameters live on cpu, meta; move the module to one device",
+    ),
+    BadInput(
+        "Parameters have no values at all",
+        lambda: wrap(linear().to("meta")),
+        InputError,
+        r"(?i)meta",
+    ),
+    BadInput(
+        "Parameters are in half precision",
+        lambda: wrap(linear().half()),
+        ModelError,
+        r"'weight' is torch.float16.*copy.deepcopy\(net\).float\(\)",
+    ),
+    BadInput(
+        "Parameters are of two dtypes",
+        lambda: wrap(changed(layers(), lambda net: net[2].float())),
+        ModelError,
+        r"parameters are of torch.float32, torch.float64; audit a copy in one dtype",
+    ),
+    BadInput(
+        "The module holds a lock",
+        lambda: wrap(changed(linear(), lambda net: setattr(net, "lock", threading.Lock()))),
+        ModelError,
+        r"cannot be copied.*remove open files, locks or generators",
+    ),
+    BadInput(
+        "The module returns a tuple",
+        lambda: fit(through(lambda inner, x: (inner(x), x))),
+        ModelError,
+        r"returned tuple, expected one tensor; wrap it in a module whose forward picks",
+    ),
+    BadInput(
+        "The module returns a tensor of three axes",
+        lambda: fit(through(lambda inner, x: inner(x)[:, None])),
+        ShapeError,
+        r"returned \(20, 1, 1\) for 20 rows, expected \(20,\) or \(20, k\); wrap it",
+    ),
+    BadInput(
+        "The module averages over the rows",
+        lambda: fit(through(lambda inner, x: inner(x).mean())),
+        ShapeError,
+        r"returned \(\) for 20 rows, expected \(20,\) or \(20, k\); wrap it",
+    ),
+    BadInput(
+        "The module cuts its output off from the parameters",
+        lambda: fit(through(lambda inner, x: inner(x).detach())),
+        RueError,
+        r"(?i)output.*(depend|gradient|derivative|detach)",
+    ),
+    BadInput(
+        "The module has no derivative at a training row",
+        lambda: fit(made(Root), (torch.cat([X, torch.zeros(1, 3)]), torch.cat([y, y[:1]]))),
+        RueError,
+        r"(?i)(derivative|gradient|jacobian)",
+    ),
+    BadInput(
+        "The module wants more arguments than there are inputs",
+        lambda: fit(made(lambda: nn.Bilinear(3, 3, 1))),
+        ModelError,
+        r"could not take inputs of \(20, 3\) float64.*missing.*give inputs as you give them",
+    ),
+]
+
+SETTINGS = [
+    BadInput("l2 is negative", lambda: wrap(l2=-1.0), SettingError, r"finite number of at least 0, got -1.0"),
+    BadInput("l2 is NaN", lambda: wrap(l2=NAN), SettingError, r"finite number of at least 0, got nan"),
+    BadInput("l2 is an array", lambda: wrap(l2=np.ones(4)), SettingError, r"l2 must be a finite number.*array"),
+    BadInput(
+        "An l2 glob matches nothing",
+        lambda: wrap(l2={"head.*": 1.0}),
+        SettingError,
+        r"'head.\*', which matches no audited parameter; there are weight, bias",
+    ),
+    BadInput(
+        "An l2 glob names a parameter that is not selected",
+        lambda: wrap(select="weight", l2={"bias": 1.0}),
+        SettingError,
+        r"'bias', which matches no audited parameter; there are weight$",
+    ),
+    BadInput(
+        "Two l2 globs overlap",
+        lambda: wrap(l2={"*": 1.0, "weight": 2.0}),
+        SettingError,
+        r"gives 'weight' two coefficients; make the globs disjoint",
+    ),
+    BadInput(
+        "select matches nothing",
+        lambda: wrap(select="head.*"),
+        SettingError,
+        r"select='head.\*' matches no parameter; there are weight, bias",
+    ),
+    BadInput("select is empty", lambda: wrap(select=[]), SettingError, r"select.*(weight, bias|None)"),
+    BadInput(
+        "The reduction is called average",
+        lambda: wrap(reduction="average"),
+        SettingError,
+        r'reduction must be "sum" or "mean".*got \'average\'',
+    ),
+    BadInput(
+        "The penalty is a number",
+        lambda: wrap(penalty=0.1),
+        SettingError,
+        r"penalty must be a callable of named parameters, got float; a number is l2",
+    ),
+    BadInput(
+        "The penalty returns a vector",
+        lambda: fit(penalty=lambda parameters: parameters["weight"][0] ** 2),
+        ShapeError,
+        r"penalty returned \(3,\), expected one number; sum over the parameters",
+    ),
+    BadInput(
+        "The penalty is NaN",
+        lambda: fit(penalty=lambda parameters: parameters["weight"].sum() * NAN),
+        ModelError,
+        r"penalty is not finite at the trained parameters; check the callable",
+    ),
+    BadInput(
+        "The penalty takes its argument for a tensor",
+        lambda: fit(penalty=lambda parameters: parameters.square().sum()),
+        InputError,
+        r"(?i)penalty.*named parameters",
+    ),
+    BadInput(
+        "The ensemble has one member",
+        lambda: rue.RUE(members=1),
+        SettingError,
+        r"members must be a whole number of at least 2, got 1",
+    ),
+    BadInput(
+        "The number of members is a fraction",
+        lambda: rue.Laplace(members=2.5),
+        SettingError,
+        r"members must be a whole number of at least 2, got 2.5",
+    ),
+    BadInput("The seed is None", lambda: fit(method=rue.RUE(seed=None)), SettingError, r"seed.*None"),
+    BadInput(
+        "The meat is unknown",
+        lambda: rue.LinearRUE(meat="HC1"),
+        SettingError,
+        r'meat must be "HC0" or "HC3", got \'HC1\'',
+    ),
+    BadInput(
+        "HC3 is asked for grouped rows",
+        lambda: fit(data=rue.Data(X, y, group=np.arange(20) // 2), method=rue.LinearRUE(meat="HC3")),
+        SettingError,
+        r'HC3 leaves single rows out and these are grouped; use meat="HC0"',
+    ),
+    BadInput(
+        "The step of Bootstrap SGD is zero",
+        lambda: rue.BootstrapSGD(step=0.0),
+        SettingError,
+        r"step must be a positive number, got 0.0",
+    ),
+    BadInput(
+        "No neighbours are asked for",
+        lambda: rue.NearestNeighbours(neighbours=0),
+        SettingError,
+        r"neighbours must be at least 1, got 0",
+    ),
+    BadInput(
+        "More neighbours are asked for than there are rows",
+        lambda: fit(method=rue.NearestNeighbours(neighbours=21)),
+        SettingError,
+        r"21 neighbours were asked for, but there are 20 training rows",
+    ),
+    BadInput(
+        "Neighbours are scored by an unknown rule",
+        lambda: rue.NearestNeighbours(by="density"),
+        SettingError,
+        r'by must be "distance" or "residual", got \'density\'',
+    ),
+    BadInput(
+        "The kernel density is cross-validated with one fold",
+        lambda: fit(method=rue.KernelDensity(folds=1)),
+        SettingError,
+        r"folds.*2.*got 1",
+    ),
+]
+
+SOLVES = [
+    BadInput("A fixed damping is negative", lambda: Fixed(-1.0), SettingError, r"finite number of at least 0, got -1"),
+    BadInput("The floor of the spectrum is zero", lambda: SmallestEigenvalue(0.0), SettingError, r"floor.*above 0"),
+    BadInput("A fraction of the mean is negative", lambda: MeanFraction(-0.1), SettingError, r"fraction.*above 0"),
+    BadInput(
+        "The damping is a number",
+        lambda: fit(method=rue.LinearRUE(damping=0.1)),
+        SettingError,
+        r"damping.*Fixed\(",
+    ),
+    BadInput(
+        "The curvature is given by name",
+        lambda: fit(method=rue.LinearRUE(curvature="ggn")),
+        SettingError,
+        r"curvature.*GaussNewton\(\)",
+    ),
+    BadInput(
+        "The curvature is a class and not an object of it",
+        lambda: fit(method=rue.LinearRUE(curvature=GaussNewton)),
+        SettingError,
+        r"curvature.*GaussNewton\(\)",
+    ),
+    BadInput(
+        "The solver is given by name",
+        lambda: fit(method=rue.LinearRUE(solver="cholesky")),
+        SettingError,
+        r"solver.*Cholesky\(\)",
+    ),
+    BadInput(
+        "The solver is a class and not an object of it",
+        lambda: fit(method=rue.LinearRUE(solver=Cholesky)),
+        SettingError,
+        r"solver.*Cholesky\(\)",
+    ),
+    BadInput(
+        "The resampler is given by name",
+        lambda: fit(method=rue.RUE(resampler="poisson")),
+        SettingError,
+        r"resampler.*\(\)",
+    ),
+    BadInput(
+        "The resampler is a class and not an object of it",
+        lambda: fit(method=rue.RUE(resampler=Poisson)),
+        SettingError,
+        r"resampler.*\(\)",
+    ),
+    BadInput(
+        "Dual is asked to solve with a Hessian",
+        lambda: fit(method=rue.RUE(solver=Dual())),
+        SettingError,
+        r"Dual needs a curvature that is a sum of squares; use curvature=GaussNewton\(\)",
+    ),
+    BadInput(
+        "Dual is asked to solve without a penalty",
+        lambda: fit(method=rue.LinearRUE(solver=Dual(), damping=NoDamping()), l2=0.0),
+        NotPositiveDefiniteError,
+        r"Dual needs a penalty or a damping on every parameter; give the l2 of training",
+    ),
+    BadInput(
+        "Dual is asked to solve with a penalty that mixes parameters",
+        lambda: fit(method=rue.LinearRUE(solver=Dual()), penalty=lambda parameters: parameters["weight"].sum() ** 2),
+        SettingError,
+        r"Dual needs a penalty whose curvature is diagonal; use Cholesky\(\)",
+    ),
+    BadInput(
+        "Singular curvature is left undamped",
+        lambda: fit(layers(), (X[:4], y[:4]), rue.LinearRUE(damping=NoDamping()), l2=0.0),
+        NotPositiveDefiniteError,
+        r"singular or points downwards; give the l2 of training, a damping",
+    ),
+    BadInput(
+        "Singular curvature is left undamped before an eigendecomposition",
+        lambda: fit(layers(), (X[:4], y[:4]), rue.LinearRUE(damping=NoDamping(), solver=Eigen()), l2=0.0),
+        NotPositiveDefiniteError,
+        r"smallest eigenvalue is .* give the l2 of training, a damping",
+    ),
+    BadInput(
+        "Conjugate gradients meet a Hessian that points downwards",
+        lambda: fit(layers(), (X, 10 * y), rue.RUE(damping=NoDamping(), solver=ConjugateGradient()), l2=0.0),
+        NotPositiveDefiniteError,
+        r"negative curvature .* use curvature=GaussNewton\(\), or damping=SmallestEigenvalue\(\)",
+    ),
+    BadInput(
+        "Conjugate gradients may take one step",
+        lambda: fit(layers(), method=rue.LinearRUE(solver=ConjugateGradient(max_steps=1, rank=0))),
+        NotConvergedError,
+        r"residual .* is above 1.0e-06 after at most 1 steps; raise max_steps",
+    ),
+    BadInput(
+        "The tolerance of conjugate gradients is above one",
+        lambda: ConjugateGradient(tolerance=2.0),
+        SettingError,
+        r"0 < tolerance < 1, max_steps of at least 1",
+    ),
+    BadInput(
+        "Laplace is to sample a Hessian without a matrix",
+        lambda: fit(layers(), method=rue.Laplace(curvature=Hessian(), solver=ConjugateGradient())),
+        SettingError,
+        r"sampling without a dense matrix needs GaussNewton\(\)",
+    ),
+    BadInput(
+        "A module is fitted without being wrapped",
+        lambda: rue.LinearRUE().fit(linear(), (X, y)),
+        ModelError,
+        r'fit takes a wrapped model; use rue.wrap\(net, loss="squared_error"',
+    ),
+    BadInput(
+        "Model and data are swapped",
+        lambda: rue.LinearRUE().fit((X, y), wrap()),
+        InputError,
+        r"must be \(X, y\), a Dataset, a DataLoader or rue.Data, got|fit takes a wrapped model",
+    ),
+]
+
+DATA = [
+    BadInput(
+        "The inputs have a NaN",
+        lambda: fit(data=(with_value(X, NAN), y)),
+        DataError,
+        r"1 rows? .*NaN or infinite.*drop or impute",
+    ),
+    BadInput(
+        "The inputs have an infinite value",
+        lambda: fit(data=(with_value(X, INF).numpy(), y)),
+        DataError,
+        r"1 rows? .*NaN or infinite.*drop or impute",
+    ),
+    BadInput(
+        "The targets have a NaN",
+        lambda: fit(data=(X, pd.Series(with_value(y, NAN)))),
+        DataError,
+        r"1 rows? .*NaN or infinite.*drop or impute",
+    ),
+    BadInput(
+        "A loader yields a NaN",
+        lambda: fit(data=loader(with_value(X, NAN), y)),
+        DataError,
+        r"1 rows? .*NaN or infinite.*drop or impute",
+    ),
+    BadInput(
+        "There is one training row",
+        lambda: fit(data=(X[:1], y[:1])),
+        DataError,
+        r"1 training rows? .*resampling needs at least two",
+    ),
+    BadInput(
+        "There are no training rows",
+        lambda: fit(data=(X[:0], y[:0])),
+        DataError,
+        r"0 training rows .*resampling needs at least two",
+    ),
+    BadInput(
+        "A loader drops its only batch",
+        lambda: fit(data=loader(X, y, batch_size=64, drop_last=True)),
+        DataError,
+        r"0 training rows .*resampling needs at least two",
+    ),
+    BadInput(
+        "The targets have another length",
+        lambda: fit(data=(X, y[:-1])),
+        ShapeError,
+        r"X has 20 rows, y has 19; they must be the same rows",
+    ),
+    BadInput(
+        "There are two targets for one output",
+        lambda: fit(data=(X, torch.stack([y, y], 1))),
+        ShapeError,
+        r"targets have shape \(20, 2\), the outputs \(20, 1\); they must agree, nothing is broadcast",
+    ),
+    BadInput(
+        "There is one target for two outputs",
+        lambda: fit(linear(2)),
+        ShapeError,
+        r"targets have shape \(20,\), the outputs \(20, 2\); they must agree, nothing is broadcast",
+    ),
+    BadInput(
+        "There are two rows, two outputs and one target for each row",
+        lambda: fit(linear(2), (X[:2], y[:2])),
+        ShapeError,
+        r"targets have shape \(2,\), the outputs \(2, 2\); they must agree, nothing is broadcast",
+    ),
+    BadInput("The targets are a tuple", lambda: fit(data=(X, (y, y))), InputError, r"(?i)targets.*(tuple|parts|one)"),
+    BadInput(
+        "The targets are one number",
+        lambda: fit(data=(X, torch.tensor(1.0))),
+        ShapeError,
+        r"scalar was found where rows were expected; the first axis must be the rows",
+    ),
+    BadInput(
+        "A column of a frame is text",
+        lambda: fit(data=(text_frame(), y)),
+        DataError,
+        r"cannot read values of type .*encode text and categories",
+    ),
+    BadInput(
+        "An array holds Python objects",
+        lambda: fit(data=(X.numpy().astype(object), y)),
+        DataError,
+        r"cannot read values of type object.*encode text and categories",
+    ),
+    BadInput(
+        "The inputs are a sparse matrix of SciPy",
+        lambda: fit(data=(scipy.sparse.csr_matrix(X.numpy()), y)),
+        DataError,
+        r"csr_matrix is sparse; give a dense array: X.toarray\(\)",
+    ),
+    BadInput(
+        "The inputs are a sparse tensor",
+        lambda: fit(data=(X.to_sparse(), y)),
+        DataError,
+        r"sparse; give a dense",
+    ),
+    BadInput(
+        "Some entries of an array are masked",
+        lambda: fit(data=(np.ma.masked_greater(X.numpy(), 1.0), y)),
+        DataError,
+        r"(?i)mask.*(drop|impute)",
+    ),
+    BadInput(
+        "The inputs are complex",
+        lambda: fit(data=(X + 0j, y)),
+        DataError,
+        r"complex data cannot be audited; give real and imaginary parts",
+    ),
+    BadInput(
+        "The inputs are a list of lists",
+        lambda: fit(data=(X.tolist(), y)),
+        DataError,
+        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list\)",
+    ),
+    BadInput(
+        "The targets are a list",
+        lambda: fit(data=(X, y.tolist())),
+        DataError,
+        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list\)",
+    ),
+    BadInput(
+        "The data is a tuple of three",
+        lambda: fit(data=(X, y, y)),
+        DataError,
+        r"must be \(X, y\), a Dataset, a DataLoader or rue.Data, got tuple of length 3",
+    ),
+    BadInput(
+        "The data is X alone",
+        lambda: fit(data=X),
+        DataError,
+        r"must be \(X, y\), a Dataset, a DataLoader or rue.Data, got Tensor",
+    ),
+    BadInput(
+        "rue.Data has no targets",
+        lambda: fit(data=rue.Data(X)),
+        DataError,
+        r"training targets are missing; give \(X, y\)",
+    ),
+    BadInput(
+        "A dataset comes with targets beside it",
+        lambda: fit(data=rue.Data(TensorDataset(X, y), y)),
+        DataError,
+        r"already yields targets; leave y out",
+    ),
+    BadInput(
+        "A batch of a loader has three parts",
+        lambda: fit(data=loader(X, y, y)),
+        DataError,
+        r"a list of length 3, expected \(inputs, targets\); use a collate_fn",
+    ),
+    BadInput(
+        "A batch of a loader is a dict",
+        lambda: fit(data=keyed_loader()),
+        DataError,
+        r"a dict of length 2, expected \(inputs, targets\); use a collate_fn",
+    ),
+    BadInput(
+        "A batch of a loader has no targets",
+        lambda: fit(data=loader(X)),
+        DataError,
+        r"a list of length 1, expected \(inputs, targets\); use a collate_fn",
+    ),
+    BadInput(
+        "The dataset augments its rows at random",
+        lambda: fit(data=Augmented()),
+        DataError,
+        r"two passes over the training data differ; turn random augmentation off",
+    ),
+    BadInput(
+        "The dataset has no length",
+        lambda: fit(data=Endless()),
+        DataError,
+        r"Endless has no length; give a Dataset with __len__ or a DataLoader",
+    ),
+    BadInput(
+        "The weights have another length",
+        lambda: fit(data=rue.Data(X, y, weight=np.ones(19))),
+        ShapeError,
+        r"weight has shape \(19,\), expected one number per row \(20,\)",
+    ),
+    BadInput(
+        "A weight is negative",
+        lambda: fit(data=rue.Data(X, y, weight=-np.eye(20)[0])),
+        DataError,
+        r"example weights must be finite and at least zero",
+    ),
+    BadInput(
+        "A weight is NaN",
+        lambda: fit(data=rue.Data(X, y, weight=with_value(y, NAN))),
+        DataError,
+        r"example weights must be finite and at least zero",
+    ),
+    BadInput(
+        "All weights are zero",
+        lambda: fit(data=rue.Data(X, y, weight=np.zeros(20))),
+        DataError,
+        r"all example weights are zero; there is no training data left",
+    ),
+    BadInput(
+        "The weights are words",
+        lambda: fit(data=rue.Data(X, y, weight=["high"] * 20)),
+        DataError,
+        r"weight.*number",
+    ),
+    BadInput(
+        "The groups have another length",
+        lambda: fit(data=rue.Data(X, y, group=["a"] * 19)),
+        ShapeError,
+        r"group has shape \(19,\), expected one label per row \(20,\)",
+    ),
+    BadInput(
+        "All rows belong to one group",
+        lambda: fit(data=rue.Data(X, y, group=["a"] * 20)),
+        DataError,
+        r"all rows belong to one group \(a\); resampling needs at least two groups",
+    ),
+    BadInput(
+        "A group label is None",
+        lambda: fit(data=rue.Data(X, y, group=[None, *range(19)])),
+        DataError,
+        r"group has missing labels; give every row a group, its own if it has none",
+    ),
+    BadInput(
+        "A group label is NaN",
+        lambda: fit(data=rue.Data(X, y, group=np.r_[NAN, np.arange(19)])),
+        DataError,
+        r"group has missing labels; give every row a group, its own if it has none",
+    ),
+    BadInput(
+        "A group label is the missing value of pandas",
+        lambda: fit(data=rue.Data(X, y, group=pd.Series([pd.NA, *"abcdefghijklmnopqrs"], dtype="string"))),
+        DataError,
+        r"group has missing labels; give every row a group, its own if it has none",
+    ),
+    BadInput(
+        "The training inputs live on another device",
+        lambda: fit(data=(X.to("meta"), y)),
+        DeviceError,
+        r"data lives on meta, the model on cpu; move one of them",
+    ),
+    BadInput(
+        "The targets live on another device",
+        lambda: fit(data=(X, y.to("meta"))),
+        DeviceError,
+        r"data lives on meta, the model on cpu; move one of them",
+    ),
+    BadInput(
+        "Whole numbers are given to a linear layer",
+        lambda: fit(data=(np.arange(60).reshape(20, 3), y)),
+        ModelError,
+        r"could not take inputs of \(20, 3\) int64.*dtype.*give inputs as you give them to the module",
+    ),
+    BadInput(
+        "The training inputs have a feature too many",
+        lambda: fit(data=(torch.cat([X, X[:, :1]], 1), y)),
+        ModelError,
+        r"could not take inputs of \(20, 4\) float64.*give inputs as you give them to the module",
+    ),
+]
+
+AUDITS = [
+    BadInput(
+        "The audited inputs have a NaN",
+        lambda: fit().audit(with_value(X_new, NAN)),
+        DataError,
+        r"1 rows? .*NaN or infinite.*drop or impute",
+    ),
+    BadInput(
+        "The audited inputs live on another device",
+        lambda: fit().audit(X_new.to("meta")),
+        DeviceError,
+        r"data lives on meta, the model on cpu; move one of them",
+    ),
+    BadInput(
+        "The audited inputs have too many features",
+        lambda: fit().audit(torch.zeros(4, 5)),
+        ModelError,
+        r"could not take inputs of shape \(4, 5\)",
+    ),
+    BadInput(
+        "The inputs to predict have too many features",
+        lambda: fit().predict(torch.zeros(4, 5)),
+        ModelError,
+        r"could not take inputs of shape \(4, 5\)",
+    ),
+    BadInput(
+        "One input is audited without the axis of rows",
+        lambda: fit().audit(X_new[0]),
+        ModelError,
+        r"could not take inputs of shape \(3,\)",
+    ),
+    BadInput(
+        "The only feature is audited as a vector",
+        lambda: fit(made(lambda: nn.Linear(1, 1)), (X[:, :1], y)).audit(X_new[:, 0]),
+        ModelError,
+        r"could not take inputs of shape \(5,\)",
+    ),
+    BadInput(
+        "The audited inputs are whole numbers",
+        lambda: fit().audit(np.arange(15).reshape(5, 3)),
+        ModelError,
+        r"could not take inputs.*(Long|int64)",
+    ),
+    BadInput("No inputs are audited", lambda: fit().audit(X_new[:0]), DataError, r"no inputs to audit"),
+    BadInput(
+        "An empty dataset is audited",
+        lambda: fit().audit(TensorDataset(X_new[:0], y[:0])),
+        DataError,
+        r"no inputs to audit",
+    ),
+    BadInput("Nothing is audited", lambda: fit().audit(None), DataError, r"cannot read NoneType; give an array"),
+    BadInput("An empty list is audited", lambda: fit().audit([]), DataError, r"empty; give at least one array"),
+    BadInput(
+        "The module has no derivative at an audited input",
+        lambda: fit(made(Root)).audit(torch.zeros(2, 3)),
+        RueError,
+        r"(?i)(derivative|gradient|jacobian|score)",
+    ),
+    BadInput(
+        "The interval is asked to hold more than everything",
+        lambda: audit().interval(1.5),
+        SettingError,
+        r"level must lie between 0 and 1, got 1.5",
+    ),
+    BadInput(
+        "The targets of log_prob have another length",
+        lambda: audit().log_prob(y),
+        ShapeError,
+        r"targets have shape \(20,\), the predictions \(5,\); they must agree",
+    ),
+    BadInput(
+        "An interval is asked of a density",
+        lambda: audit(method=rue.KernelDensity()).interval(0.9),
+        InputError,
+        r"no predictive distribution: KernelDensity ranks predictions only; use.*a method with a variance",
+    ),
+    BadInput(
+        "A log density is asked of a density of inputs",
+        lambda: audit(method=rue.KernelDensity()).log_prob(y[:5]),
+        InputError,
+        r"no predictive distribution: KernelDensity ranks predictions only; use.*a method with a variance",
+    ),
+    BadInput(
+        "A standard deviation is asked of a density",
+        lambda: fit(method=rue.KernelDensity()).predict(X_new, return_std=True),
+        InputError,
+        r"KernelDensity has no standard deviation to return; use a method with a variance",
+    ),
+    BadInput(
+        "A log density is asked where the loss is a callable",
+        lambda: audit(loss=squared).log_prob(y[:5]),
+        InputError,
+        r'no predictive distribution: the loss is a callable.*use loss="squared_error"',
+    ),
+    BadInput(
+        "A log density is asked where one neighbour speaks for two outputs",
+        lambda: fit(linear(2), (X, X[:, :2]), rue.NearestNeighbours(neighbours=1)).audit(X_new).log_prob(X_new[:, :2]),
+        RueError,
+        r"(?i)(singular|covariance|neighbours)",
+    ),
+    BadInput(
+        "The one-call audit is given no loss",
+        lambda: rue.audit(linear(), train=(X, y), inputs=X_new),
+        ModelError,
+        r'does not know the loss.*loss="squared_error"',
+    ),
+]
+
+BAD_INPUTS = [*LOSSES, *MODULES, *SETTINGS, *SOLVES, *DATA, *AUDITS]
