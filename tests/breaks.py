@@ -1,0 +1,118 @@
+"""Deliberate breaks of the mathematics: each must turn a test red.
+
+`make test-slow` applies them one at a time to a copy of the sources. Run this file to rewrite `docs/breaks.md`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Break:
+    """A line of the sources, what it is turned into, and the tests that must notice."""
+
+    what: str
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+ALGORITHM = "tests/paper/test_algorithm_1.py"
+SANDWICH = "tests/paper/test_sandwich.py"
+LAWS = "tests/laws/test_rue_laws.py"
+SOLVE = "tests/test_solve.py"
+RESAMPLE = "tests/test_resample.py"
+DERIVATIVES = "tests/test_derivatives.py"
+
+BREAKS = [
+    Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
+    Break("w for w − 1", "methods/rue.py", "weights - 1)", "weights)", ALGORITHM),
+    Break(
+        "w − 1 for w in Bootstrap SGD", "methods/bootstrap_sgd.py", "fit.data.unit])", "fit.data.unit] - 1)", ALGORITHM
+    ),
+    Break("missing centring", "resample.py", "values - _keep(shared) *", "values - 0.0 *", ALGORITHM),
+    Break("missing centring while streaming", "influence.py", "moment - shared *", "moment - 0.0 *", LAWS),
+    Break(
+        "mean for sum",
+        "models/module.py",
+        'total_weight if self.reduction == "mean"',
+        '1.0 if self.reduction == "mean"',
+        LAWS,
+    ),
+    Break(
+        "missing penalty",
+        "curvature/penalty.py",
+        "return torch.diag(diagonal)",
+        "return torch.diag(0 * diagonal)",
+        DERIVATIVES,
+    ),
+    Break("missing ½", "models/losses.py", "0.5 * (targets", "1.0 * (targets", ALGORITHM),
+    Break("b for b − 1", "methods/ensemble.py", "(len(members) - 1)", "len(members)", ALGORITHM),
+    Break("missing jackknife factor", "resample.py", "return (units - 1) ** 2 / units", "return 1.0", RESAMPLE),
+    Break("wrong scale of the Bayesian bootstrap", "resample.py", "scale=units / (units + 1)", "scale=1.0", RESAMPLE),
+    Break(
+        "transposed Cholesky factor",
+        "solve/dense.py",
+        "self.factor.T, noise, upper=True",
+        "self.factor, noise, upper=False",
+        SOLVE,
+    ),
+    Break("missing damping", "solve/dense.py", "matrix.diagonal().add_(damping)", "matrix.diagonal().add_(0.0)", SOLVE),
+    Break(
+        "missing damping in products",
+        "solve/conjugate_gradient.py",
+        "+ self.damping * vectors",
+        "+ 0.0 * vectors",
+        SOLVE,
+    ),
+    Break("wrong sign in the dual form", "solve/dual.py", "solved = scaled - self", "solved = scaled + self", SOLVE),
+    Break("floor for floor minus eigenvalue", "solve/damping.py", "self.floor - smallest", "self.floor", SOLVE),
+    Break(
+        "missing curvature of the loss",
+        "curvature/gauss_newton.py",
+        "(curvature @ jacobian)",
+        "(1.0 * jacobian)",
+        DERIVATIVES,
+    ),
+    Break("1 + h for 1 − h in HC3", "influence.py", "unit - hat", "unit + hat", SANDWICH),
+    Break("groups ignored", "data.py", "if group is None:", "if True:", SANDWICH),
+    Break(
+        "example weights ignored",
+        "derivatives.py",
+        "part.weight.unsqueeze(-1) * pulled_back",
+        "1.0 * pulled_back",
+        SANDWICH,
+    ),
+    Break("noise divided by n − 1", "methods/fitting.py", "/ float(data.weight.sum())", "/ (data.n - 1)", ALGORITHM),
+    Break(
+        "half of the noise",
+        "result.py",
+        "self.covariance + self.noise",
+        "self.covariance + 0.5 * self.noise",
+        ALGORITHM,
+    ),
+    Break(
+        "outputs crossed",
+        "methods/linear_rue.py",
+        '"cir,cjr->cij", moved, moved',
+        '"cir,cjr->cij", moved, moved.flip(1)',
+        ALGORITHM,
+    ),
+]
+
+
+def page() -> str:
+    """The list for contributors."""
+    rows = "\n".join(f"| {b.what} | `{b.right}` → `{b.wrong}` | `{b.file}` | `{b.tests}` |" for b in BREAKS)
+    return (
+        "# Breaking the mathematics\n\n"
+        "A test suite that stays green when the mathematics is wrong is worth nothing. `make test-slow` makes each of these\n"
+        f"{len(BREAKS)} changes in a copy of the sources, one at a time, and insists that the named tests go red. Add yours to\n"
+        "`tests/breaks.py` and run that file to rewrite this page.\n\n"
+        "| what is broken | how | in | noticed by |\n|---|---|---|---|\n" + rows + "\n"
+    )
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent.parent / "docs" / "breaks.md").write_text(page())
