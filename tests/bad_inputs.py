@@ -7,6 +7,7 @@ Every entry makes its own module and leaves the global random state alone, so th
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -451,7 +452,7 @@ MODULES = [
         "The module wants more arguments than there are inputs",
         lambda: fit(made(lambda: nn.Bilinear(3, 3, 1))),
         ModelError,
-        r"could not take inputs of \(20, 3\) float64.*missing.*give inputs as you give them",
+        r"could not take inputs of \(20, 3\) float64.*missing.*give data as you gave it",
     ),
 ]
 
@@ -943,13 +944,13 @@ DATA = [
         "Whole numbers are given to a linear layer",
         lambda: fit(data=(np.arange(60).reshape(20, 3), y)),
         ModelError,
-        r"could not take inputs of \(20, 3\) int64.*dtype.*give inputs as you give them to the module",
+        r"could not take inputs of \(20, 3\) int64.*dtype.*give data as you gave it",
     ),
     BadInput(
         "The training inputs have a feature too many",
         lambda: fit(data=(torch.cat([X, X[:, :1]], 1), y)),
         ModelError,
-        r"could not take inputs of \(20, 4\) float64.*give inputs as you give them to the module",
+        r"could not take inputs of \(20, 4\) float64.*give data as you gave it",
     ),
 ]
 
@@ -1062,3 +1063,35 @@ AUDITS = [
 ]
 
 BAD_INPUTS = [*LOSSES, *MODULES, *SETTINGS, *SOLVES, *DATA, *AUDITS]
+
+
+def page() -> str:
+    """The list for people: every mistake and what it is answered with."""
+    rows = "\n".join(f"| {bad.name} | `{type(error(bad)).__name__}` | {_cell(error(bad))} |" for bad in BAD_INPUTS)
+    return (
+        "# Mistakes and their errors\n\n"
+        f"{len(BAD_INPUTS)} mistakes, each with the error it gets: what was found, what was wanted, what to do.\n"
+        "All are tested, and after each of them the module and the random state are as they were.\n"
+        "Run `tests/bad_inputs.py` to rewrite this page.\n\n"
+        "| mistake | error | message |\n|---|---|---|\n" + rows + "\n"
+    )
+
+
+def error(bad: BadInput) -> RueError:
+    """What the mistake is answered with."""
+    try:
+        bad.mistake()
+    except RueError as found:
+        return found
+    raise AssertionError(f"{bad.name}: no error")
+
+
+def _cell(found: RueError) -> str:
+    text = " ".join(str(found).split())
+    for mark in ("\\", "|", "<", ">", "*", "_", "[", "]", "`"):
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent.parent / "docs" / "bad-inputs.md").write_text(page())

@@ -107,9 +107,9 @@ def page() -> str:
     rows = "\n".join(f"| {b.what} | `{b.right}` → `{b.wrong}` | `{b.file}` | `{b.tests}` |" for b in BREAKS)
     return (
         "# Breaking the mathematics\n\n"
-        "A test suite that stays green when the mathematics is wrong is worth nothing. `make test-slow` makes each of these\n"
-        f"{len(BREAKS)} changes in a copy of the sources, one at a time, and insists that the named tests go red. Add yours to\n"
-        "`tests/breaks.py` and run that file to rewrite this page.\n\n"
+        "A test suite that stays green when the mathematics is wrong is worth nothing. `make test-slow` makes each of\n"
+        f"these {len(BREAKS)} changes in a copy of the sources, one at a time, and insists that the named tests go\n"
+        "red. Add yours to `tests/breaks.py` and run that file to rewrite this page.\n\n"
         "| what is broken | how | in | noticed by |\n|---|---|---|---|\n" + rows + "\n"
     )
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from breaks import BREAKS
 
 ROOT = Path(__file__).parent.parent

@@ -5,10 +5,11 @@ import importlib.util
 import re
 from pathlib import Path
 
-import bad_inputs
-import breaks
 import pytest
 import torch
+
+import bad_inputs
+import breaks
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

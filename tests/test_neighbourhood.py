@@ -1,10 +1,10 @@
 """Density, distance and neighbours' residuals against explicit loops."""
 
-import cases
 import numpy as np
 import pytest
 import torch
 
+import cases
 import rue
 
 

@@ -1,10 +1,10 @@
 """Audit: intervals, densities and tables."""
 
-import cases
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+import cases
 import rue
 
 

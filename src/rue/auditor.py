@@ -35,7 +35,7 @@ class Auditor:
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
         start = time.perf_counter()
-        with untouched():
+        with untouched(), torch.inference_mode(False):
             parts = [self._assess(chunk) for chunk in track("audit", self._chunks(inputs))]
         prediction = torch.cat([part.prediction for part in parts])
         covariance = _joined([part.covariance for part in parts])
@@ -58,7 +58,7 @@ class Auditor:
         """The model's own predictions, with `total_std` (else `std`) where asked: scikit-learn's convention."""
         if not return_std:
             with untouched():
-                found = torch.cat([outputs(self.model, batch).cpu() for batch in input_batches(X, self.model)])
+                found = torch.cat([outputs(self.model, chunk).cpu() for chunk in self._chunks(X)])
             return _array(found.squeeze(-1) if found.shape[1] == 1 else found)
         audit = self.audit(X)
         spread = audit.std if audit.total_std is None else audit.total_std
@@ -74,7 +74,9 @@ class Auditor:
                 yield from input_chunks(self.model, batch)
             except (RuntimeError, TypeError, IndexError) as error:
                 shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves(batch))
-                raise ModelError(f"the model could not take inputs of shape {shapes}: {error}") from error
+                raise ModelError(
+                    f"the model could not take inputs of shape {shapes}: {error}; give inputs as in training"
+                ) from error
 
     def _assess(self, inputs: Inputs) -> Assessment:
         found = self.assess(self.model, inputs)

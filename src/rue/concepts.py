@@ -53,7 +53,7 @@ class Model(Protocol):
         """Turn raw targets into what `loss` takes."""
         ...
 
-    def bind(self, inputs: Inputs, targets: Any, total_weight: float) -> Self:
+    def bind(self, inputs: Inputs, total_weight: float) -> Self:
         """Settle what only data can tell (the outputs' shape, the scale of a mean); refuse what cannot be audited."""
         ...
 

@@ -1,5 +1,6 @@
 """Training rows and audited inputs: arrays, tensors, data frames, datasets and loaders, read the same on every pass."""
 
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from rue.concepts import Batch, Inputs, Model
 from rue.errors import DataError, ShapeError
+from rue.models.admission import admit
 from rue.trees import leaves, take
 
 BATCH_BYTES = 2**24  # of inputs read at once
@@ -71,7 +73,8 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
         raise DataError("all example weights are zero; there is no training data left")
     unit, units = _units(data.group, source_rows, ids)
     inputs, targets = next(iter(read(model)))
-    bound = model.bind(inputs, targets, float(weight.sum()))
+    bound = model.bind(inputs, float(weight.sum()))
+    admit(bound, inputs, bound.read_targets(targets))
     return Rows(n, ids, weight, unit, units, lambda: read(bound)), bound
 
 
@@ -81,12 +84,14 @@ def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
         batches, collate, dataset = _drawn(inputs)
         for indices in batches:
             batch = _fetch(dataset, collate, indices)
-            yield model.read(batch[0] if isinstance(batch, tuple | list) and len(batch) == 2 else batch)
+            yield model.read(batch[0] if isinstance(batch, tuple | list) and len(batch) in (1, 2) else batch)
+        if not batches:
+            raise DataError("there are no inputs to audit; give at least one row")
         return
     read = model.read(inputs)
     n = _length(read)
     if n == 0:
-        raise DataError("there are no inputs to audit")
+        raise DataError("there are no inputs to audit; give at least one row")
     for rows in _row_slices(read, n):
         yield take(read, rows)
 
@@ -109,7 +114,7 @@ def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[In
     if isinstance(data.X, Dataset | DataLoader):
         if data.y is not None:
             raise DataError("a Dataset or DataLoader already yields targets; leave y out")
-        return _open_loader(data.X, model)
+        return _open_loader(data, model)
     if data.y is None:
         raise DataError(
             "training targets are missing; give (X, y): the audit needs to know how well the rows were fitted"
@@ -127,7 +132,8 @@ def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[In
     return read, torch.arange(n), n
 
 
-def _open_loader(source: Any, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
+def _open_loader(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
+    source = data.X
     batches, collate, dataset = _drawn(source)
 
     def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
@@ -142,22 +148,38 @@ def _open_loader(source: Any, model: Model) -> tuple[Callable[[Model], Iterator[
         if _length(first[0]) != _length(first[1]):
             raise ShapeError(f"a batch has {_length(first[0])} inputs and {_length(first[1])} targets")
         counts.append(_length(first[0]))
-    flat = [index for indices in batches for index in indices]
-    known = len(flat) == sum(counts) and all(isinstance(index, int | np.integer) for index in flat)
-    ids = torch.tensor(flat, dtype=torch.long) if known else torch.arange(sum(counts))
-    return read, ids, len(dataset) if known else sum(counts)
+    flat = _row_numbers(batches)
+    if flat is not None and len(flat) == sum(counts):
+        return read, torch.tensor(flat, dtype=torch.long), len(dataset)
+    ordered = flat is None or flat == sorted(flat)
+    if not ordered and (data.weight is not None or data.group is not None):
+        raise DataError(
+            "weight and group go by the row numbers of the dataset, and this loader reads whole batches in another "
+            "order; give it a sequential sampler, or a dataset of single rows"
+        )
+    return read, torch.arange(sum(counts)), sum(counts)
+
+
+def _row_numbers(batches: list[list[Any]]) -> list[int] | None:
+    """The number of every row that is read; None where the dataset is not indexed by numbers."""
+    flat = [i for indices in batches for index in indices for i in (index if isinstance(index, list) else [index])]
+    try:
+        return [operator.index(index) for index in flat]  # also of NumPy and of tensors
+    except TypeError:
+        return None
 
 
 def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], Any]:
     """Draw a loader's indices once, whatever its sampler, and leave its generators as they were."""
     if isinstance(source, DataLoader) and isinstance(source.dataset, IterableDataset):
-        stream = list(source)  # a stream has no row numbers: it is kept as it came
+        with _generators_untouched(source):
+            stream = list(source)  # a stream has no row numbers: it is kept as it came
         return [[i] for i in range(len(stream))], lambda items: items[0], stream
     if isinstance(source, IterableDataset):
         stream = [source_item for source_item in source]  # noqa: C416  list() would ask for a length
         return [list(range(len(stream)))], default_collate, stream
     if isinstance(source, DataLoader):
-        with _generators_untouched(source, source.sampler, source.batch_sampler):
+        with _generators_untouched(*_samplers(source)):
             if source.batch_sampler is None:  # the dataset itself yields batches
                 return (
                     [[index] for index in source.sampler],
@@ -169,6 +191,12 @@ def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], An
         raise DataError(f"{type(source).__name__} has no length; give a Dataset with __len__ or a DataLoader")
     n = len(source)
     return [list(range(a, min(a + 256, n))) for a in range(0, n, 256)], default_collate, source
+
+
+def _samplers(owner: Any) -> list[Any]:
+    """A loader, its samplers, and theirs."""
+    inner = [getattr(owner, name, None) for name in ("sampler", "batch_sampler")]
+    return [owner, *(found for part in inner if part is not None for found in _samplers(part))]
 
 
 @contextmanager
@@ -221,7 +249,12 @@ def _row_slices(tree: Inputs, n: int) -> Iterator[slice]:
 def _weights(weight: Any, n: int) -> Tensor:
     if weight is None:
         return torch.ones(n, dtype=torch.float64)
-    values = torch.as_tensor(np.asarray(weight, dtype=np.float64)).clone()
+    try:
+        values = torch.from_numpy(
+            np.array(weight.detach().cpu().numpy() if isinstance(weight, Tensor) else weight, np.float64)
+        )
+    except (TypeError, ValueError) as error:
+        raise DataError(f"weight must be one number per row ({error}); give an array of numbers") from error
     if tuple(values.shape) != (n,):
         raise ShapeError(f"weight has shape {tuple(values.shape)}, expected one number per row ({n},)")
     if not bool(torch.isfinite(values).all()) or bool((values < 0).any()):
@@ -233,10 +266,12 @@ def _units(group: Any, n: int, ids: Tensor) -> tuple[Tensor, int]:
     """Which unit each row that was read belongs to; without groups every row is its own."""
     if group is None:
         return torch.arange(len(ids)), len(ids)
+    from pandas import isna  # knows every kind of missing label
+
     labels = np.asarray(group)
     if labels.shape != (n,):
         raise ShapeError(f"group has shape {labels.shape}, expected one label per row ({n},)")
-    if any(label is None or label != label for label in labels.tolist()):  # NaN differs from itself
+    if bool(isna(labels).any()):
         raise DataError("group has missing labels; give every row a group, its own if it has none")
     names, codes = np.unique(labels.astype(str) if labels.dtype == object else labels, return_inverse=True)
     present, unit = torch.unique(torch.as_tensor(codes)[ids], return_inverse=True)

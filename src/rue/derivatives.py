@@ -44,7 +44,7 @@ def loss_gradient(model: Model, predicted: Tensor, targets: Any) -> Tensor:
     """r = ∂ℓᵢ/∂f at outputs (c, k): (c, k)."""
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
-        return _gradient(model.loss(at, targets).sum(), at)
+        return _finite(_gradient(model.loss(at, targets).sum(), at), "the loss")
 
 
 def loss_hessian(model: Model, predicted: Tensor, targets: Any) -> Tensor:
@@ -53,7 +53,7 @@ def loss_hessian(model: Model, predicted: Tensor, targets: Any) -> Tensor:
         at = predicted.detach().requires_grad_()
         slope = _gradient(model.loss(at, targets).sum(), at, keep=True)
         rows = [_gradient(slope[:, j].sum(), at, keep=True).detach() for j in range(at.shape[1])]
-    return torch.stack(rows, dim=1)
+    return _finite(torch.stack(rows, dim=1), "the loss")
 
 
 def jacobian(model: Model, inputs: Inputs) -> Tensor:
@@ -66,7 +66,7 @@ def jacobian(model: Model, inputs: Inputs) -> Tensor:
         return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
 
     with torch.enable_grad():
-        return _first_that_works(at_once, one_by_one, inputs)
+        return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
 
 
 def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
         )
 
     with torch.enable_grad():
-        return _first_that_works(at_once, one_by_one, (inputs, cotangents))
+        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
 
 
 def jacobian_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -208,6 +208,17 @@ def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any],
             raise DerivativeError(f"the model cannot be differentiated here: {error}") from error
 
 
+def _finite(derivative: Tensor, of: str) -> Tensor:
+    """A derivative that is NaN or infinite is none."""
+    bad = ~torch.isfinite(derivative).flatten(1).all(1)
+    if bool(bad.any()):
+        raise DerivativeError(
+            f"the derivative of {of} is NaN or infinite at {int(bad.sum())} of {len(bad)} rows; look for square roots "
+            "or norms of zero, logarithms and divisions there"
+        )
+    return derivative
+
+
 def _one_row(model: Model, theta: Tensor, row: Inputs) -> Tensor:
     return model.predict(theta, map_leaves(lambda leaf: leaf.unsqueeze(0), row)).squeeze(0)
 
@@ -236,7 +247,7 @@ def _chunks(batch: Batch, size: int) -> Iterator[Batch]:
 
 def input_chunks(model: Model, inputs: Inputs) -> Iterator[Inputs]:
     """Cut a batch of inputs so that its Jacobian fits in memory."""
-    k = outputs(model, take(inputs, slice(0, 1))).shape[1]
+    k = outputs(model, take(inputs, slice(0, 2))).shape[1]  # two rows: one without an axis of rows may pass
     size = max(1, CHUNK_BYTES // (8 * k * model.theta.numel()))
     for a in range(0, len(leaves(inputs)[0]), size):
         yield take(inputs, slice(a, a + size))

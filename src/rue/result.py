@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rue.concepts import Facts
-from rue.errors import InputError, SettingError, ShapeError
+from rue.errors import InputError, NumericalError, SettingError, ShapeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ class Audit:
         from scipy.stats import norm
 
         if not 0 < level < 1:
-            raise SettingError(f"level must lie between 0 and 1, got {level}")
+            raise SettingError(f"level must lie between 0 and 1, such as 0.9, got {level}")
         reach = float(norm.ppf(0.5 + level / 2)) * self._needed_spread()
         said = (
             f"none: nominal {level:.0%} if errors are Gaussian with the audit's total_std; not checked on held-out rows"
@@ -78,7 +78,13 @@ class Audit:
         """Log density of targets under the Gaussian predictive distribution, joint over outputs: (m,)."""
         self._needed_spread()
         errors = self._errors(y)
-        factor = np.linalg.cholesky(np.asarray(self.total_covariance))
+        try:
+            factor = np.linalg.cholesky(np.asarray(self.total_covariance))
+        except np.linalg.LinAlgError as error:
+            raise NumericalError(
+                "the predictive covariance of some rows is singular, so there is no density: the residuals behind it "
+                "are zero, or fewer neighbours than outputs; use a method with a variance, or more neighbours"
+            ) from error
         white = np.linalg.solve(factor, errors[..., None])[..., 0]
         volume = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(1)
         return np.asarray(-0.5 * (white**2).sum(1) - volume - 0.5 * errors.shape[1] * np.log(2 * np.pi))

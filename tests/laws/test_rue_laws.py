@@ -87,7 +87,7 @@ def test_grouping_duplicates_with_their_originals_undoes_the_duplication():
 @pytest.mark.parametrize("resampler", [Multinomial(), BayesianBootstrap(), Poisson(), Jackknife()], ids=repr)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_every_resamplers_members_reproduce_its_closed_form(resampler, grouped):
-    """Linear model: only sampling error is left. 20 000 members: six standard errors of 1 %, heavier tails allowed for."""
+    """Linear model: only sampling error is left. 20 000 members: six standard errors of 1 %."""
     case = cases.linear()
     group = np.arange(len(case.y)) // 3 if grouped else None
     data = rue.Data(case.X, case.y, group=group)

@@ -25,7 +25,7 @@ class BootstrapSGD:
     def __post_init__(self) -> None:
         check_members(self.members)
         if not 0 < self.step < float("inf"):
-            raise SettingError(f"step must be a positive number, got {self.step}")
+            raise SettingError(f"step must be a positive number, the learning rate, got {self.step}")
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Draw the members."""

@@ -14,7 +14,7 @@ from rue.auditor import Auditor
 from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Model, Solver
 from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
-from rue.errors import ModelError, RueWarning
+from rue.errors import ModelError, RueWarning, SettingError
 from rue.randomness import untouched
 from rue.solve import Inverted, invert
 
@@ -60,10 +60,29 @@ def fitting(method: object, model: Model, data: Any) -> Iterator[Fitting]:
     """Read the data, bind the model, and leave the world's random state as it was."""
     if isinstance(model, torch.nn.Module):
         raise ModelError('fit takes a wrapped model; use rue.wrap(net, loss="squared_error", l2=...)')
-    with untouched():
+    _check_settings(method)
+    with untouched(), torch.inference_mode(False):
         started = time.perf_counter()
         rows, bound = training_rows(data, model)
         yield Fitting(method, bound, rows, started)
+
+
+WANTED = {
+    "curvature": ("at", "GaussNewton() or Hessian()"),
+    "damping": ("__call__", "Fixed(0.1), SmallestEigenvalue(), MeanFraction() or NoDamping()"),
+    "solver": ("factor", "Cholesky(), Eigen(), Dual() or ConjugateGradient()"),
+    "resampler": ("draw", "Multinomial(), BayesianBootstrap(), Poisson() or Jackknife()"),
+}
+
+
+def _check_settings(method: object) -> None:
+    for name, (member, examples) in WANTED.items():
+        value = getattr(method, name, None)
+        if value is not None and (isinstance(value, type) or not hasattr(value, member)):
+            raise SettingError(f"{name} must be an object such as {examples}, got {value!r}")
+    seed = getattr(method, "seed", 0)
+    if not isinstance(seed, int):
+        raise SettingError(f"seed must be a whole number, so that the audit can be repeated, got {seed!r}")
 
 
 def residual_covariance(model: Model, data: Rows) -> Tensor:

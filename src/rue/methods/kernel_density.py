@@ -9,6 +9,7 @@ import torch
 from rue.auditor import Auditor
 from rue.concepts import Assessment, Inputs, Model
 from rue.derivatives import outputs
+from rue.errors import SettingError
 from rue.methods.features import Features, training_features
 from rue.methods.fitting import fitting
 from rue.result import Array
@@ -26,10 +27,12 @@ class KernelDensity:
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Choose the bandwidth on the training rows."""
-        from sklearn.model_selection import GridSearchCV, KFold
-        from sklearn.neighbors import KernelDensity as Density
-
         with fitting(self, model, data) as fit:
+            from sklearn.model_selection import GridSearchCV, KFold
+            from sklearn.neighbors import KernelDensity as Density
+
+            if self.folds < 2:
+                raise SettingError(f"folds of the cross-validation must be at least 2, got {self.folds}")
             features, points = training_features(fit.data)
             folds = KFold(min(self.folds, len(points)), shuffle=True, random_state=self.seed)
             search = GridSearchCV(Density(), {"bandwidth": list(self.bandwidths)}, cv=folds)

@@ -32,7 +32,7 @@ class LinearRUE:
 
     def __post_init__(self) -> None:
         if self.meat not in ("HC0", "HC3"):
-            raise SettingError(f'meat must be "HC0" or "HC3", got {self.meat!r}')
+            raise SettingError(f'meat must be "HC0" or "HC3" (leave-one-out residuals), got {self.meat!r}')
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Solve once for the spread of the resampled gradients."""

@@ -27,15 +27,15 @@ class NearestNeighbours:
 
     def __post_init__(self) -> None:
         if self.neighbours < 1:
-            raise SettingError(f"neighbours must be at least 1, got {self.neighbours}")
+            raise SettingError(f"neighbours must be a whole number of at least 1, got {self.neighbours}")
         if self.by not in ("distance", "residual"):
             raise SettingError(f'by must be "distance" or "residual", got {self.by!r}')
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Index the training rows."""
-        from sklearn.neighbors import NearestNeighbors
-
         with fitting(self, model, data) as fit:
+            from sklearn.neighbors import NearestNeighbors
+
             if self.neighbours > fit.data.n:
                 raise SettingError(
                     f"{self.neighbours} neighbours were asked for, but there are {fit.data.n} training rows"

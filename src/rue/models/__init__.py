@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from rue.concepts import Model
@@ -32,5 +33,6 @@ def wrap(
     torch.Size([4])
     """
     if isinstance(model, nn.Module):
-        return wrap_module(model, loss, l2, penalty, reduction, select)
+        with torch.inference_mode(False):
+            return wrap_module(model, loss, l2, penalty, reduction, select)
     raise ModelError(f"cannot wrap {type(model).__name__}; give a torch.nn.Module")

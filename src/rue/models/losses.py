@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rue.errors import ModelError, ShapeError
+from rue.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -43,26 +43,13 @@ def as_loss(loss: str | Callable[..., Tensor] | None) -> Loss:
         if loss not in LOSSES:
             raise ModelError(f"unknown loss {loss!r}; known: {', '.join(sorted(LOSSES))}, or give a callable")
         return LOSSES[loss]
-    if isinstance(loss, torch.nn.MSELoss) or loss is torch.nn.functional.mse_loss:
+    if isinstance(loss, torch.nn.MSELoss) or loss in (torch.nn.MSELoss, torch.nn.functional.mse_loss):
         raise ModelError(
-            'MSELoss has no ½ and averages: it is 2·mean(½(y − f)²). Say loss="squared_error" (which is '
-            '½(y − f)²) with half of your l2, and reduction="mean" if you averaged; the audit is the same'
+            'MSELoss has no ½: it is 2·½(y − f)². Say loss="squared_error", which has it, with half of your l2; if '
+            'you averaged, also reduction="mean", and with k outputs k times that l2: MSELoss averages over them too'
         )
+    if isinstance(loss, type):
+        raise ModelError(f'loss is the class {loss.__name__}; give an object of it: {loss.__name__}(reduction="none")')
     if not callable(loss):
         raise ModelError(f"loss must be a name or a callable, got {type(loss).__name__}")
     return Loss(getattr(loss, "__name__", type(loss).__name__), loss)
-
-
-def check_losses(losses: Any, n: int) -> Tensor:
-    """Insist on one finite value per example."""
-    if not isinstance(losses, Tensor):
-        raise ShapeError(f"loss returned {type(losses).__name__}, expected a tensor of one value per example ({n},)")
-    if tuple(losses.shape) != (n,):
-        raise ShapeError(
-            f"loss returned {tuple(losses.shape)}, expected one value per example ({n},); "
-            'use reduction="none" and sum over outputs, and give targets the shape the loss wants'
-        )
-    if not bool(torch.isfinite(losses).all()):
-        bad = int((~torch.isfinite(losses)).sum())
-        raise ModelError(f"the loss of {bad} of {n} examples is not finite; check outputs and targets")
-    return losses

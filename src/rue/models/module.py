@@ -7,17 +7,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rue.concepts import Facts, Inputs
-from rue.errors import DataError, DeviceError, ModelError, SettingError, ShapeError
-from rue.models.losses import Loss, as_loss, check_losses
+from rue.errors import ModelError, SettingError, ShapeError
+from rue.models.admission import described, shapes
+from rue.models.losses import Loss, as_loss
 from rue.models.parameters import Layout, audited
-from rue.trees import leaves, map_leaves, take
+from rue.models.reading import read_leaf
+from rue.trees import leaves, map_leaves
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
 
@@ -63,43 +64,26 @@ class ModuleModel:
 
     def read(self, inputs: Any) -> Inputs:
         """Tensors on the module's device, floating ones in its dtype."""
-        return map_leaves(self._read_leaf, inputs)
+        return map_leaves(lambda leaf: read_leaf(leaf, self.theta, whole_numbers_in_frames=False), inputs)
 
     def read_targets(self, targets: Any) -> Any:
-        """As inputs; a loss that compares with the outputs gets floating targets."""
-        read = self.read(targets)
-        if self.rule.matches_outputs:
-            read = map_leaves(lambda leaf: leaf.to(self.theta.dtype), read)
-        if self.row_shape is not None:
-            read = self._fit_targets(read)
-        return read
+        """As inputs; a loss that compares with the outputs gets floating targets of their shape."""
+        read = map_leaves(lambda leaf: read_leaf(leaf, self.theta, whole_numbers_in_frames=True), targets)
+        return self._fit_targets(read) if self.rule.matches_outputs and self.row_shape is not None else read
 
-    def bind(self, inputs: Inputs, targets: Any, total_weight: float) -> Self:
+    def bind(self, inputs: Inputs, total_weight: float) -> Self:
         """Look at a first batch: fix the outputs' shape and the penalty's scale, or refuse."""
         _check_mode(self.module)
-        with torch.no_grad():
-            outputs = self._guarded_call(inputs)
-            again = self._guarded_call(inputs)
         n = len(leaves(inputs)[0])
+        with torch.no_grad(), described(f"the module could not take inputs of {shapes(inputs)}"):
+            outputs = self._call(self.theta, inputs)
         if outputs.dim() not in (1, 2) or len(outputs) != n:
             raise ShapeError(
                 f"the module returned {tuple(outputs.shape)} for {n} rows, expected ({n},) or ({n}, k); "
                 "wrap it in a module that returns one number or one vector per row"
             )
-        if not torch.equal(outputs, again):
-            raise ModelError(
-                "two passes over the same rows gave different outputs; remove what is random in the "
-                "module (dropout, sampling, noise) or call net.eval() before the audit"
-            )
-        bound = replace(
-            self,
-            row_shape=tuple(outputs.shape[1:]),
-            penalty_scale=total_weight if self.reduction == "mean" else 1.0,
-        )
-        bound._check_rows_are_apart(inputs, outputs)
-        check_losses(bound.loss(bound._as_matrix(outputs), bound._fit_targets(targets)), n)
-        _check_penalty(bound.penalty(self.theta))
-        return bound
+        scale = total_weight if self.reduction == "mean" else 1.0
+        return replace(self, row_shape=tuple(outputs.shape[1:]), penalty_scale=scale)
 
     def describe(self) -> Facts:
         """Loss, penalty and size."""
@@ -125,68 +109,19 @@ class ModuleModel:
             )
         return outputs
 
-    def _guarded_call(self, inputs: Inputs) -> Tensor:
-        try:
-            outputs = self._call(self.theta, inputs)
-        except (RuntimeError, TypeError, IndexError, ValueError) as error:
-            if isinstance(error, ModelError):
-                raise
-            shapes = ", ".join(
-                f"{tuple(leaf.shape)} {str(leaf.dtype).removeprefix('torch.')}" for leaf in leaves(inputs)
-            )
-            raise ModelError(
-                f"the module could not take inputs of {shapes}: {error}; give inputs as you give them to the module"
-            ) from error
-        if not bool(torch.isfinite(outputs).all()):
-            raise ModelError(
-                "the module returns NaN or infinite outputs on the training rows; there is nothing to audit"
-            )
-        return outputs
-
-    def _as_matrix(self, outputs: Tensor) -> Tensor:
-        return outputs.unsqueeze(-1) if outputs.dim() == 1 else outputs
-
     def _fit_targets(self, targets: Any) -> Any:
-        """Give targets that must match the outputs their shape (n, k); broadcasting is never meant."""
-        if not self.rule.matches_outputs:
-            return targets
+        """Give targets the outputs' shape (n, k); broadcasting is never meant."""
         k = 1 if not self.row_shape else self.row_shape[0]
+        if not isinstance(targets, Tensor):
+            raise ShapeError(
+                f"targets are a {type(targets).__name__}, expected one array (n,) or (n, k); stack the parts"
+            )
         shape = tuple(targets.shape)
-        if shape == (shape[0], k):
-            return targets
-        if shape == (shape[0],) and k == 1:
-            return targets.unsqueeze(-1)
+        if shape == (shape[0], k) or (shape == (shape[0],) and k == 1):
+            return targets.reshape(-1, k).to(self.theta.dtype)
         raise ShapeError(
             f"targets have shape {shape}, the outputs ({shape[0]}, {k}); they must agree, nothing is broadcast"
         )
-
-    def _check_rows_are_apart(self, inputs: Inputs, outputs: Tensor) -> None:
-        """A row's prediction must not depend on the rows beside it."""
-        with torch.no_grad():
-            alone = self._guarded_call(take(inputs, slice(0, 1)))
-        scale = float(outputs.abs().max()) + 1e-12
-        apart = float((alone[0] - outputs[0]).abs().max()) / scale
-        if apart > (1e-3 if self.theta.dtype == torch.float32 else 1e-8):
-            raise ModelError(
-                f"the prediction of a row changes by {apart:.1e} (relative) with the rows beside it in the batch; "
-                "batch statistics at prediction time (BatchNorm without running statistics) cannot be audited"
-            )
-
-    def _read_leaf(self, leaf: Any) -> Tensor:
-        tensor = leaf if isinstance(leaf, Tensor) else _as_tensor(leaf)
-        if tensor.device.type != "cpu" and tensor.device != self.theta.device:
-            raise DeviceError(f"data lives on {tensor.device}, the model on {self.theta.device}; move one of them")
-        tensor = tensor.detach().to(self.theta.device)
-        if tensor.is_complex():
-            raise DataError("complex data cannot be audited; give real and imaginary parts as features")
-        if not tensor.is_floating_point():
-            return tensor
-        if not bool(torch.isfinite(tensor).all()):
-            rows = (~torch.isfinite(tensor)).reshape(len(tensor), -1).any(-1) if tensor.dim() else torch.ones(1)
-            raise DataError(
-                f"{int(rows.sum())} rows have NaN or infinite values; drop or impute them as for the model itself"
-            )
-        return tensor.to(self.theta.dtype)
 
 
 def wrap_module(
@@ -207,8 +142,8 @@ def wrap_module(
     chosen = audited(module, select)
     layout = Layout(tuple(chosen), tuple(p.shape for p in chosen.values()))
     theta = torch.cat([p.detach().reshape(-1) for p in chosen.values()])
-    state = {**dict(module.named_parameters()), **{name: b.clone() for name, b in module.named_buffers()}}
-    fixed = {name: value.detach() for name, value in state.items() if name not in chosen}
+    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    fixed = {name: value.detach().clone() for name, value in state.items() if name not in chosen}
     return ModuleModel(
         module=_private_copy(module),
         layout=layout,
@@ -225,9 +160,8 @@ def _private_copy(module: nn.Module) -> nn.Module:
     """Copy everything but the tensors: what a forward pass may set on the copy never reaches the user's module."""
     shared: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
     for part in module.modules():  # tensors that carry a graph cannot be copied
-        shared.update(
-            {id(v): v.detach() for v in vars(part).values() if isinstance(v, Tensor) and v.grad_fn is not None}
-        )
+        own = {name: value for name, value in vars(part).items() if name not in ("_parameters", "_buffers", "_modules")}
+        shared.update({id(v): v.detach() for v in leaves(own) if isinstance(v, Tensor) and v.grad_fn is not None})
     try:
         return copy.deepcopy(module, shared)
     except Exception as error:
@@ -241,12 +175,12 @@ def _arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict
     if isinstance(inputs, Tensor):
         return (inputs,), {}
     parameters = list(inspect.signature(module.forward).parameters.values())
-    if isinstance(inputs, tuple):
-        required = [
-            p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-        ]
-        if len(required) == len(inputs) or any(p.kind is p.VAR_POSITIONAL for p in parameters):
-            return inputs, {}
+    if isinstance(inputs, tuple | list):  # a collate_fn makes lists of tuples
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        required = [p for p in positional if p.default is p.empty]
+        fits = len(required) <= len(inputs) <= len(positional)
+        if fits or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            return tuple(inputs), {}
     if isinstance(inputs, dict):
         names = {p.name for p in parameters}
         if inputs.keys() <= names or any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -276,38 +210,15 @@ def _check_mode(module: nn.Module) -> None:
     """Refuse layers in training mode that behave differently there."""
     for name, part in module.named_modules():
         rate = part.p if isinstance(part, nn.modules.dropout._DropoutNd) else getattr(part, "dropout", 0.0)
-        random = isinstance(part, nn.RReLU) or (isinstance(rate, float) and rate > 0)
+        random = isinstance(part, nn.RReLU) or (isinstance(rate, int | float) and rate > 0)
         statistics = isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
+            raise ModelError(
+                f"layer {name!r} ({type(part).__name__}) keeps no running statistics, so that the prediction of a row "
+                "changes with the rows beside it; train with track_running_stats=True"
+            )
         if part.training and (random or statistics):
             raise ModelError(
                 f"layer {name or type(part).__name__!r} ({type(part).__name__}) is in training mode and behaves "
                 "differently there; call net.eval() first"
             )
-
-
-def _check_penalty(value: Any) -> None:
-    if not isinstance(value, Tensor) or value.numel() != 1:
-        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        raise ShapeError(f"penalty returned {shape}, expected one number; sum over the parameters")
-    if not bool(torch.isfinite(value)):
-        raise ModelError("the penalty is not finite at the trained parameters; check the callable")
-
-
-def _as_tensor(leaf: Any) -> Tensor:
-    if hasattr(leaf, "toarray"):
-        raise DataError(f"{type(leaf).__name__} is sparse; give a dense array: X.toarray()")
-    frame = hasattr(leaf, "to_numpy")  # pandas and polars tables and columns
-    array = leaf.to_numpy() if frame else leaf
-    if not isinstance(array, np.ndarray):
-        raise DataError(
-            f"cannot read {type(leaf).__name__}; give an array, a tensor or a data frame (np.asarray of a list)"
-        )
-    if array.dtype.kind not in "fiub":
-        raise DataError(
-            f"cannot read values of type {array.dtype}; encode text and categories as the model expects them"
-        )
-    if frame and array.dtype.kind in "iub":  # integer columns are features; token ids come as arrays
-        array = array.astype(np.float64)
-    if array.dtype.kind == "u":
-        array = array.astype(np.int64)
-    return torch.from_numpy(np.array(array))  # a copy: the caller's array may be read-only

@@ -3,6 +3,7 @@
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
@@ -25,10 +26,10 @@ class Layout:
 
     def coefficients(self, l2: float | Mapping[str, float] | None) -> Tensor:
         """The coefficient of ½θ² for every entry of theta: (d,) in float64."""
-        by_glob = {"*": l2 or 0.0} if not isinstance(l2, Mapping) else l2
+        by_glob = {"*": 0.0 if l2 is None else l2} if not isinstance(l2, Mapping) else l2
         values: dict[str, float] = {}
         for glob, value in by_glob.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < float("inf"):
                 raise SettingError(f"l2 must be a finite number of at least 0, got {value!r} for {glob!r}")
             matched = fnmatch.filter(self.names, glob)
             if not matched:
@@ -64,6 +65,10 @@ def audited(module: nn.Module, select: str | Sequence[str] | None) -> dict[str, 
         if not matched:
             raise SettingError(f"select={glob!r} matches no parameter; there are {_listed(tuple(every_name))}")
         chosen.update({first_name[id(every_name[name])]: every_name[name] for name in matched})
+    if not chosen:
+        raise SettingError(
+            f"select is empty, so there is nothing to audit; there are {_listed(tuple(every_name))}, or leave it None"
+        )
     return {name: p for name, p in parameters.items() if name in chosen}
 
 
@@ -71,6 +76,12 @@ def _check(parameters: Mapping[str, nn.Parameter]) -> None:
     for name, parameter in parameters.items():
         if is_lazy(parameter):
             raise ModelError(f"parameter {name!r} is not initialised yet; run the module once, train it, then wrap it")
+    devices = sorted({str(p.device) for p in parameters.values()})
+    if len(devices) > 1:
+        raise DeviceError(f"parameters live on {', '.join(devices)}; move the module to one device")
+    if devices == ["meta"]:
+        raise DeviceError("parameters live on the meta device and have no values; load the trained weights first")
+    for name, parameter in parameters.items():
         if parameter.dtype not in (torch.float32, torch.float64):
             raise ModelError(
                 f"parameter {name!r} is {parameter.dtype}, too coarse for curvature; "
@@ -78,9 +89,6 @@ def _check(parameters: Mapping[str, nn.Parameter]) -> None:
             )
         if not bool(torch.isfinite(parameter).all()):
             raise ModelError(f"parameter {name!r} has NaN or infinite values; the training went wrong before the audit")
-    devices = sorted({str(p.device) for p in parameters.values()})
-    if len(devices) > 1:
-        raise DeviceError(f"parameters live on {', '.join(devices)}; move the module to one device")
     dtypes = sorted({str(p.dtype) for p in parameters.values()})
     if len(dtypes) > 1:
         raise ModelError(

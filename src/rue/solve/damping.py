@@ -44,7 +44,7 @@ class SmallestEigenvalue:
 
     def __post_init__(self) -> None:
         if not self.floor > 0:
-            raise SettingError(f"floor must be above 0, got {self.floor}")
+            raise SettingError(f"floor must be above 0 (1 in the paper), got {self.floor}")
 
     def __call__(self, curvature: Curvature) -> Damped:
         """The floor minus the smallest eigenvalue, where that is positive."""
@@ -61,7 +61,7 @@ class MeanFraction:
 
     def __post_init__(self) -> None:
         if not self.fraction > 0:
-            raise SettingError(f"fraction must be above 0, got {self.fraction}")
+            raise SettingError(f"fraction must be above 0 (1e-3 by default), got {self.fraction}")
 
     def __call__(self, curvature: Curvature) -> Damped:
         """The fraction times trace/d."""

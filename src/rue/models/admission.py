@@ -1,0 +1,102 @@
+"""What is refused, with advice, before anything is computed: models that cannot be audited as they stand."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Inputs, Model
+from rue.errors import ModelError, RueError, ShapeError
+from rue.trees import leaves, take
+
+
+def admit(model: Model, inputs: Inputs, targets: Any) -> None:
+    """Check a bound model on a first batch of training rows."""
+    n = len(leaves(inputs)[0])
+    with torch.no_grad(), described(f"the model could not take inputs of {shapes(inputs)}"):
+        outputs, again = (model.predict(model.theta, inputs) for _ in range(2))
+        alone = model.predict(model.theta, take(inputs, slice(0, 1)))
+    if not bool(torch.isfinite(outputs).all()):
+        raise ModelError("the model returns NaN or infinite outputs on the training rows; there is nothing to audit")
+    if not torch.equal(outputs, again):
+        raise ModelError(
+            "two passes over the same rows gave different outputs; remove what is random in the model (dropout, "
+            "sampling, noise) or call net.eval() before the audit"
+        )
+    apart = _apart(alone, outputs)
+    if apart:
+        raise ModelError(
+            f"the prediction of a row changes by {apart:.1e} (relative) with the rows beside it in the batch; batch "
+            "statistics at prediction time (BatchNorm without running statistics) cannot be audited"
+        )
+    _admit_loss(model, inputs, targets, n)
+    _admit_penalty(model)
+
+
+@contextmanager
+def described(what: str) -> Iterator[None]:
+    """Add what was being done to an error from the user's own code."""
+    try:
+        yield
+    except RueError:
+        raise
+    except (RuntimeError, TypeError, IndexError, ValueError, AttributeError, KeyError) as error:
+        raise ModelError(f"{what}: {error!r}; give data as you gave it to the model in training") from error
+
+
+def shapes(tree: Any) -> str:
+    """Shapes and types of the leaves, for messages."""
+    return ", ".join(f"{tuple(leaf.shape)} {str(leaf.dtype).removeprefix('torch.')}" for leaf in leaves(tree))
+
+
+def _admit_loss(model: Model, inputs: Inputs, targets: Any, n: int) -> None:
+    """One finite value per example, its own, that depends on the outputs as the outputs do on theta."""
+    with torch.enable_grad(), described(f"the loss could not take the outputs and targets of {shapes(targets)}"):
+        outputs = model.predict(model.theta.detach().requires_grad_(), inputs)
+        losses = _checked_losses(model.loss(outputs, targets), n)
+        alone = _checked_losses(model.loss(outputs[:1], take(targets, slice(0, 1))), 1)
+    for name, value in (("the model's outputs do", outputs), ("the loss does", losses)):
+        if not value.requires_grad:
+            raise ModelError(
+                f"{name} not depend on the audited parameters: the derivative was cut off (detach, no_grad, argmax, "
+                "rounding); keep it"
+            )
+    apart = _apart(alone.detach(), losses.detach())
+    if apart:
+        raise ModelError(
+            f"the loss of a row changes by {apart:.1e} (relative) with the rows beside it in the batch; it must not "
+            "divide by the batch size, nor broadcast (n, 1) outputs against (n,) targets"
+        )
+
+
+def _checked_losses(losses: Any, n: int) -> Tensor:
+    """Insist on one finite value per example."""
+    if not isinstance(losses, Tensor):
+        raise ShapeError(f"loss returned {type(losses).__name__}, expected a tensor of one value per example ({n},)")
+    if tuple(losses.shape) != (n,):
+        raise ShapeError(
+            f"loss returned {tuple(losses.shape)}, expected one value per example ({n},); "
+            'use reduction="none" and sum over outputs, and give targets the shape the loss wants'
+        )
+    if not bool(torch.isfinite(losses).all()):
+        bad = int((~torch.isfinite(losses)).sum())
+        raise ModelError(f"the loss of {bad} of {n} examples is not finite; check outputs and targets")
+    return losses
+
+
+def _admit_penalty(model: Model) -> None:
+    with described("the penalty could not take the named parameters, a dict of tensors"):
+        value: Any = model.penalty(model.theta)
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ShapeError(f"penalty returned {shape}, expected one number; sum over the parameters")
+    if not bool(torch.isfinite(value)):
+        raise ModelError("the penalty is not finite at the trained parameters; check the callable")
+
+
+def _apart(alone: Tensor, together: Tensor) -> float:
+    """How far the first row's value is from its value in the batch, relative; zero within rounding."""
+    apart = float((alone[0] - together[0]).abs().max() / (together.abs().max() + 1e-12))
+    return apart if apart > (1e-3 if together.dtype == torch.float32 else 1e-8) else 0.0

@@ -1,0 +1,69 @@
+"""The same audit on a GPU: skipped where there is none."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+import cases
+import rue
+from rue.methods import METHODS
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
+    pytest.mark.filterwarnings("ignore::rue.errors.RueWarning"),
+]
+
+TOLERANCE = {"rtol": 1e-6, "atol": 1e-9}  # of scores in float64, CPU against GPU
+
+
+def scores(method, case, device, solver=None):
+    module = copy.deepcopy(case.module).to(device)
+    model = rue.wrap(module, loss=case.loss, l2=case.l2)
+    settings = METHODS[method]() if solver is None else rue.LinearRUE(solver=solver)
+    audit = settings.fit(model, (case.X, case.y)).audit(case.X_new)
+    assert isinstance(audit.score, np.ndarray)
+    return audit.score
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["softplus", "convolution", "batch_norm", "attention", "softmax"])
+def test_a_gpu_gives_the_audit_of_a_cpu(method, name):
+    case = cases.CASES[name]()
+    np.testing.assert_allclose(scores(method, case, "cuda"), scores(method, case, "cpu"), **TOLERANCE)
+
+
+def test_a_recurrent_net_is_audited_on_a_gpu():
+    case = cases.CASES["recurrent"]()
+    np.testing.assert_allclose(scores("LinearRUE", case, "cuda"), scores("LinearRUE", case, "cpu"), **TOLERANCE)
+
+
+@pytest.mark.parametrize("solver", [rue.solve.Eigen(), rue.solve.Dual(), rue.solve.ConjugateGradient(1e-10)], ids=repr)
+def test_every_solver_works_on_a_gpu(solver):
+    case = cases.CASES["convolution"]()
+    found = scores("LinearRUE", case, "cuda", solver)
+    np.testing.assert_allclose(found, scores("LinearRUE", case, "cpu"), **TOLERANCE)
+
+
+def test_lanczos_finds_the_smallest_eigenvalue_on_a_gpu(monkeypatch):
+    case = cases.CASES["softplus"]()
+    dense = scores("RUE", case, "cpu")
+    monkeypatch.setattr("rue.solve.damping.DENSE_SIZE", 1)
+    np.testing.assert_allclose(scores("RUE", case, "cuda"), dense, rtol=1e-3)
+
+
+def test_inputs_already_on_the_gpu_are_taken_and_the_random_state_is_kept():
+    case = cases.CASES["softplus"]()
+    module = copy.deepcopy(case.module).cuda()
+    before = torch.cuda.get_rng_state()
+    model = rue.wrap(module, loss=case.loss, l2=case.l2)
+    audit = rue.LinearRUE().fit(model, (case.X.cuda(), case.y.cuda())).audit(case.X_new.cuda())
+    np.testing.assert_allclose(audit.score, scores("LinearRUE", case, "cpu"), **TOLERANCE)
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
+def test_inputs_on_the_gpu_with_a_model_on_the_cpu_are_refused():
+    case = cases.CASES["softplus"]()
+    with pytest.raises(rue.errors.DeviceError, match="move one"):
+        rue.LinearRUE().fit(case.wrap(), (case.X.cuda(), case.y))
