@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 LAYERS = [
     {"errors"},
-    {"progress", "randomness", "trees"},
+    {"memory", "progress", "randomness", "trees"},
     {"concepts"},
     {"models"},
     {"data"},

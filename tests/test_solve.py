@@ -183,9 +183,22 @@ def test_the_dual_form_streams_its_rows_where_they_do_not_fit(monkeypatch):
     curvature = curvature_of("convolution")
     vectors = torch.randn(3, curvature.size, generator=generator(1), dtype=torch.float64)
     stored = Dual().factor(curvature, 0.0).solve(vectors).vectors
-    monkeypatch.setattr("rue.solve.dual.STORED_BYTES", 1)
-    monkeypatch.setattr("rue.derivatives.CHUNK_BYTES", 8 * 58 * 2 * 5)
+    monkeypatch.setattr("rue.solve.dual.free_bytes", lambda _: 16 * 8 * 58 * 7)  # blocks of at most seven rows
+    monkeypatch.setattr("rue.derivatives.CHUNK_BYTES", 8 * 58 * 2 * 2)
     torch.testing.assert_close(Dual().factor(curvature, 0.0).solve(vectors).vectors, stored)
+
+
+def test_a_dense_matrix_that_does_not_fit_is_refused_with_the_sizes(monkeypatch):
+    monkeypatch.setattr("rue.solve.dense.free_bytes", lambda _: 1000)
+    for solver in (Cholesky(), Eigen()):
+        with pytest.raises(rue.errors.SettingError, match=r"would need .* are free; use solver=Dual"):
+            solver.factor(curvature_of("softplus"), 1.0)
+
+
+def test_free_memory_is_known():
+    from rue.memory import free_bytes
+
+    assert 2**26 < free_bytes(torch.device("cpu")) < 2**50
 
 
 def test_a_float32_penalty_far_below_the_curvature_still_solves():

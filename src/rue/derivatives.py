@@ -17,7 +17,8 @@ from rue.errors import DerivativeError, NumericalError
 from rue.progress import track
 from rue.trees import leaves, map_leaves, take
 
-CHUNK_BYTES = 2**24  # of Jacobian rows held at once
+CHUNK_BYTES = 2**24  # of Jacobian rows held at once: what stays close to a processor
+CUDA_CHUNK_BYTES = 2**28  # a GPU wants larger pieces
 VECTORS = 32  # in one block of curvature products: 8 to 32 measured best (FACTS, numerics)
 
 
@@ -93,14 +94,14 @@ def jacobian_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, T
     """Training rows with their output Jacobians (c, k, d), in chunks that fit in memory."""
     for batch in track("Jacobians", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
-        for part in _chunks(batch, max(1, CHUNK_BYTES // (8 * k * model.theta.numel()))):
+        for part in _chunks(batch, _chunk_rows(model, k)):
             yield part, jacobian(model, part.inputs)
 
 
 def gradient_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
     """Training rows with the gradients of their weighted losses (c, d) in float64: the rows of Lᵀ."""
     for batch in track("gradients", data.batches()):
-        for part in _chunks(batch, max(1, CHUNK_BYTES // (8 * model.theta.numel()))):
+        for part in _chunks(batch, _chunk_rows(model, 1)):
             slope = loss_gradient(model, outputs(model, part.inputs), part.targets)
             yield part, part.weight.unsqueeze(-1) * pulled_back(model, part.inputs, slope).double()
 
@@ -237,6 +238,12 @@ def _each_row(inputs: Inputs) -> Iterator[Inputs]:
         yield take(inputs, slice(i, i + 1))
 
 
+def _chunk_rows(model: Model, vectors: int) -> int:
+    """How many rows at once, if each makes this many vectors of d float64 numbers."""
+    room = CHUNK_BYTES if model.theta.device.type == "cpu" else CUDA_CHUNK_BYTES
+    return max(1, room // (8 * vectors * model.theta.numel()))
+
+
 def _chunks(batch: Batch, size: int) -> Iterator[Batch]:
     length = batch.rows.stop - batch.rows.start
     for a in range(0, length, size):
@@ -248,6 +255,6 @@ def _chunks(batch: Batch, size: int) -> Iterator[Batch]:
 def input_chunks(model: Model, inputs: Inputs) -> Iterator[Inputs]:
     """Cut a batch of inputs so that its Jacobian fits in memory."""
     k = outputs(model, take(inputs, slice(0, 2))).shape[1]  # two rows: one without an axis of rows may pass
-    size = max(1, CHUNK_BYTES // (8 * k * model.theta.numel()))
+    size = _chunk_rows(model, k)
     for a in range(0, len(leaves(inputs)[0]), size):
         yield take(inputs, slice(a, a + size))

@@ -9,17 +9,26 @@ from torch import Tensor
 from rue.concepts import Batch, Inverse, Model, Resampler, TrainingSet
 from rue.derivatives import gradient_batches, jacobian_batches, loss_gradient, loss_hessian, outputs
 from rue.errors import NumericalError, SettingError
+from rue.memory import free_bytes
 from rue.resample import spread
 
 Meat = Literal["HC0", "HC3"]
+COPIES = 6  # of the gradients that gathering, centring and solving hold at the same time
+
+
+def influence(model: Model, data: TrainingSet, inverse: Inverse, jacobian: Tensor, meat: Meat = "HC0") -> Tensor:
+    """B = J H̃⁻¹ L: how each unit pulls on each output, (c, k, d) -> (c, k, u), streaming over the training rows."""
+    c, k, d = jacobian.shape
+    solved = inverse.solve(jacobian.double().reshape(c * k, d)).vectors
+    pulls = torch.zeros(c * k, data.units, dtype=torch.float64, device=solved.device)
+    for part, gradients in _gradient_rows(model, data, inverse, meat):
+        pulls.index_add_(1, data.unit[part.rows].to(solved.device), solved @ gradients.T)
+    return pulls.view(c, k, data.units)
 
 
 def pull_root(model: Model, data: TrainingSet, resampler: Resampler, inverse: Inverse, meat: Meat = "HC0") -> Tensor:
-    """Rows F (r, d) with FᵀF = L Cov[w] Lᵀ, the covariance of the resampled gradient; r is at most u and 2d.
-
-    With `meat="HC3"` every row's gradient is taken at its leave-one-out residual.
-    """
-    rows = gradient_batches(model, data) if meat == "HC0" else _left_out_gradients(model, data, inverse)
+    """Rows F (r, d) with FᵀF = L Cov[w] Lᵀ, the covariance of the resampled gradient; r is at most u and 2d."""
+    rows = _gradient_rows(model, data, inverse, meat)
     d, device = model.theta.numel(), model.theta.device
     keep = data.units <= 2 * d  # gradients to keep as they are; more are condensed into d rows
     if keep or data.units < data.n:  # rows of a group may lie anywhere: gather them
@@ -37,11 +46,23 @@ def pull_root(model: Model, data: TrainingSet, resampler: Resampler, inverse: In
     return _matrix_root(scale * (moment - shared * torch.outer(total, total) / data.units))
 
 
+def pull_root_fits(model: Model, data: TrainingSet) -> bool:
+    """Whether the rows of `pull_root`, and what solving for them takes, fit in memory."""
+    d = model.theta.numel()
+    rows = data.units if data.units < data.n else min(data.units, 2 * d)
+    return COPIES * 8 * rows * d <= free_bytes(model.theta.device)
+
+
 def leverage(jacobian: Tensor, inverse: Inverse) -> Tensor:
     """M = J H̃⁻¹ Jᵀ for every row: (c, k, d) -> (c, k, k) in float64."""
     rows = jacobian.double()
     solved = inverse.solve(rows.flatten(0, 1)).vectors.view_as(rows)
     return rows @ solved.mT
+
+
+def _gradient_rows(model: Model, data: TrainingSet, inverse: Inverse, meat: Meat) -> Iterator[tuple[Batch, Tensor]]:
+    """The rows of Lᵀ; with HC3 each is taken at the row's leave-one-out residual."""
+    return gradient_batches(model, data) if meat == "HC0" else _left_out_gradients(model, data, inverse)
 
 
 def _left_out_gradients(model: Model, data: TrainingSet, inverse: Inverse) -> Iterator[tuple[Batch, Tensor]]:

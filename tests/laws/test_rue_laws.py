@@ -110,6 +110,21 @@ def test_condensing_many_gradients_into_d_rows_changes_nothing(units):
     np.testing.assert_allclose(audit.covariance, expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("meat", ["HC0", "HC3"])
+def test_streaming_over_rows_that_do_not_fit_changes_nothing(grouped, meat, monkeypatch):
+    if grouped and meat == "HC3":
+        pytest.skip("refused: tests/bad_inputs.py")
+    case = cases.convolution()
+    data = rue.Data(case.X, case.y, group=np.arange(len(case.y)) // 2 if grouped else None)
+    method = rue.LinearRUE(meat=meat, damping=Fixed(0.1))
+    held = method.fit(case.wrap(), data).audit(case.X_new)
+    monkeypatch.setattr("rue.influence.free_bytes", lambda _: 1)
+    streamed = method.fit(case.wrap(), data).audit(case.X_new)
+    assert streamed.facts["streamed"]
+    np.testing.assert_allclose(streamed.covariance, held.covariance, rtol=1e-9)
+
+
 def test_without_a_penalty_a_net_with_too_many_parameters_is_damped_and_says_so():
     case = cases.convolution()
     with pytest.warns(rue.errors.RueWarning, match="singular without damping"):

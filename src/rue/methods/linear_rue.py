@@ -7,13 +7,23 @@ import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
-from rue.concepts import Assessment, CurvatureRule, Damping, Inputs, Model, Resampler, Solver
+from rue.concepts import (
+    Assessment,
+    CurvatureRule,
+    Damping,
+    Inputs,
+    Inverse,
+    Model,
+    Resampler,
+    Solver,
+    TrainingSet,
+)
 from rue.curvature import GaussNewton
 from rue.derivatives import jacobian, outputs
 from rue.errors import SettingError
-from rue.influence import Meat, pull_root
+from rue.influence import Meat, influence, pull_root, pull_root_fits
 from rue.methods.fitting import fitting
-from rue.resample import Multinomial
+from rue.resample import Multinomial, spread
 
 
 @dataclass(frozen=True)
@@ -35,9 +45,12 @@ class LinearRUE:
             raise SettingError(f'meat must be "HC0" or "HC3" (leave-one-out residuals), got {self.meat!r}')
 
     def fit(self, model: Model, data: Any) -> Auditor:
-        """Solve once for the spread of the resampled gradients."""
+        """Solve once for the spread of the resampled gradients; where they do not fit, solve for each audited input."""
         with fitting(self, model, data) as fit:
             inverted = fit.invert(self.curvature, self.damping, self.solver)
+            if not pull_root_fits(fit.model, fit.data):
+                streamed = StreamedSpread(fit.data, self.resampler, inverted.inverse, self.meat)
+                return fit.auditor(streamed, {**inverted.describe(), "streamed": True})
             root = pull_root(fit.model, fit.data, self.resampler, inverted.inverse, self.meat)
             steps, residual = inverted.inverse.solve(root)
             return fit.auditor(LinearSpread(steps), {**inverted.describe(), "residual": residual})
@@ -53,3 +66,19 @@ class LinearSpread:
         """Push the parameters' covariance through the Jacobian."""
         moved = jacobian(model, inputs).double() @ self.steps.T  # (c, k, r)
         return Assessment(outputs(model, inputs), torch.einsum("cir,cjr->cij", moved, moved))
+
+
+@dataclass(frozen=True)
+class StreamedSpread:
+    """The same from the influence of every unit, read anew for each batch of inputs: nothing of size n×d is held."""
+
+    data: TrainingSet = field(repr=False)
+    resampler: Resampler
+    inverse: Inverse = field(repr=False)
+    meat: Meat
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """Spread of the influences."""
+        pulls = influence(model, self.data, self.inverse, jacobian(model, inputs), self.meat)
+        moved = spread(self.resampler, pulls)  # (c, k, u)
+        return Assessment(outputs(model, inputs), torch.einsum("ciu,cju->cij", moved, moved))

@@ -7,9 +7,8 @@ from torch import Tensor
 
 from rue.concepts import Curvature, Facts, Inverse, Solution
 from rue.errors import NotPositiveDefiniteError, SettingError
+from rue.memory import free_bytes
 from rue.solve.residual import checked
-
-MEMORY = 2**35  # bytes a dense factorisation may take before it is refused
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,11 @@ class EigenInverse:
 
 def _damped(curvature: Curvature, damping: float) -> Tensor:
     needed = 3 * 8 * curvature.size**2
-    if needed > MEMORY:
+    free = free_bytes(curvature.device)
+    if needed > free:
         raise SettingError(
-            f"{curvature.size} parameters would need {needed / 2**30:.0f} GiB as a dense matrix; use "
+            f"{curvature.size} parameters would need {needed / 2**30:.1f} GiB as dense matrices, and "
+            f"{free / 2**30:.1f} are free; use "
             "solver=Dual() with GaussNewton(), solver=ConjugateGradient(), or select= fewer parameters"
         )
     matrix = curvature.dense().clone()

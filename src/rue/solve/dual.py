@@ -8,9 +8,10 @@ from torch import Tensor
 
 from rue.concepts import Curvature, Facts, Inverse, Solution
 from rue.errors import NotPositiveDefiniteError, SettingError
+from rue.memory import free_bytes
 from rue.solve.residual import checked
 
-STORED_BYTES = 2**31  # keep the root's rows up to this size, else compute them anew for every solve
+SHARE = 0.25  # of the free memory for the root's rows; where they need more, they are computed anew for every solve
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ class Dual:
             raise NotPositiveDefiniteError(
                 "Dual needs a penalty or a damping on every parameter; give the l2 of training, or damping=Fixed(...)"
             )
-        blocks = list(rows()) if curvature.rank * curvature.size * 8 <= STORED_BYTES else None
-        read: Callable[[], Iterator[Tensor]] = rows if blocks is None else blocks.__iter__
+        read = _reader(rows, curvature)
         gram = _gram(read, diagonal, curvature.rank)
         gram.diagonal().add_(1.0)
         return DualInverse(read, diagonal, torch.linalg.cholesky(gram), damping)
@@ -88,6 +88,25 @@ def _rows(curvature: Curvature) -> Callable[[], Iterator[Tensor]]:
         return found
 
     return read
+
+
+def _reader(rows: Callable[[], Iterator[Tensor]], curvature: Curvature) -> Callable[[], Iterator[Tensor]]:
+    """Keep the rows where they fit, else read them anew, in blocks as large as fit."""
+    room = int(SHARE * free_bytes(curvature.device))
+    if curvature.rank * curvature.size * 8 > room:
+        return lambda: _gathered(rows(), room // 4)
+    return [torch.cat(list(rows()))].__iter__
+
+
+def _gathered(blocks: Iterator[Tensor], limit: int) -> Iterator[Tensor]:
+    """Join small blocks of rows into few large ones: a pair of blocks is one matrix product."""
+    held: list[Tensor] = []
+    for block in blocks:
+        if held and sum(part.nbytes for part in held) + block.nbytes > limit:
+            yield torch.cat(held)
+            held = []
+        held.append(block)
+    yield torch.cat(held)
 
 
 def _gram(rows: Callable[[], Iterator[Tensor]], diagonal: Tensor, size: int) -> Tensor:
