@@ -21,11 +21,11 @@ check: .venv/dev  ## format, lint, types, documentation, packages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(MAKE) --no-print-directory package
 
 docs: .venv/dev  ## build the documentation site into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 
 bench: .venv-bench/ready  ## time and memory against laplace-torch, literal loops and real refits

@@ -11,7 +11,8 @@ UNKNOWN = 2**33  # assumed where the system does not say
 def free_bytes(device: torch.device) -> int:
     """Memory that can be taken on a device now."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
     try:
         lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         return int(lines["MemAvailable"].split()[0]) * 1024

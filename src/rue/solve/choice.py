@@ -33,7 +33,7 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None)
         try:
             return Inverted(
                 _factor(curvature, 0.0, solver),
-                Damped(0.0, "none: the curvature is positive definite as it is"),
+                Damped(0.0, "none: nothing had to be damped"),
             )
         except NotPositiveDefiniteError:
             pass
