@@ -35,22 +35,23 @@ class Auditor:
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
         start = time.perf_counter()
+        found = _Collected()
         with untouched(), torch.inference_mode(False):
-            parts = [self._assess(chunk) for chunk in track("audit", self._chunks(inputs))]
-        prediction = torch.cat([part.prediction for part in parts])
-        covariance = _joined([part.covariance for part in parts])
-        noise = _joined([part.noise for part in parts])
+            for chunk in track("audit", self._chunks(inputs)):
+                found.add(self._assess(chunk))
+        prediction = found.fields["prediction"][: found.rows]
+        covariance, noise = found.get("covariance"), found.get("noise")
         if noise is None and self.noise is not None:
-            noise = self.noise.cpu().expand(len(prediction), -1, -1)
-        said = _drift_warning(_joined([part.drift for part in parts]))
+            noise = np.broadcast_to(_array(self.noise), (len(prediction), *self.noise.shape))
+        said = _drift_warning(found.get("drift"))
         facts = {**self.facts, "m": len(prediction), "seconds_audit": time.perf_counter() - start}
         facts["warnings"] = (*self.facts["warnings"], *said)
         return Audit(
             method=self.method,
-            prediction=_array(prediction.squeeze(-1) if prediction.shape[1] == 1 else prediction),
-            score=_array(_scores(parts, covariance, noise)),
-            covariance=None if covariance is None else _array(covariance),
-            noise_covariance=None if noise is None else _array(noise),
+            prediction=_squeezed(prediction),
+            score=_scores(found.get("score"), covariance),
+            covariance=covariance,
+            noise_covariance=noise,
             facts=facts,
         )
 
@@ -59,7 +60,7 @@ class Auditor:
         if not return_std:
             with untouched():
                 found = torch.cat([outputs(self.model, chunk).cpu() for chunk in self._chunks(X)])
-            return _array(found.squeeze(-1) if found.shape[1] == 1 else found)
+            return _squeezed(_array(found))
         audit = self.audit(X)
         spread = audit.std if audit.total_std is None else audit.total_std
         if spread is None:
@@ -82,32 +83,55 @@ class Auditor:
         found = self.assess(self.model, inputs)
         if not bool(torch.isfinite(found.prediction).all()):
             raise DataError("the model returns NaN or infinite predictions for some of these inputs; check them")
-        return Assessment(found.prediction.double().cpu(), *(_home(value) for value in found[1:]))
+        return found
 
 
-def _scores(parts: list[Assessment], covariance: Tensor | None, noise: Tensor | None) -> Tensor:
+class _Collected:
+    """Results of all batches so far: each field one array that doubles when it is full.
+
+    A list of small pieces, made between large temporary blocks, would keep the allocator from giving those back:
+    memory would grow with m by far more than the results.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.fields: dict[str, Array] = {}
+
+    def add(self, part: Assessment) -> None:
+        """Copy a batch's results to the CPU."""
+        end = self.rows + len(part.prediction)
+        for name, value in part._asdict().items():
+            if value is None:
+                continue
+            room = self.fields.get(name, np.empty((0, *value.shape[1:])))
+            if len(room) < end:
+                larger = np.empty((max(end, 2 * len(room)), *value.shape[1:]))
+                larger[: self.rows] = room[: self.rows]
+                self.fields[name] = room = larger
+            room[self.rows : end] = value.detach().cpu().numpy()
+        self.rows = end
+
+    def get(self, name: str) -> Array | None:
+        """All rows of a field, or None where the method has no word on it."""
+        return self.fields[name][: self.rows] if name in self.fields else None
+
+
+def _scores(own: Array | None, covariance: Array | None) -> Array:
     """The method's own score, else the root of the resampling covariance's trace."""
-    own = _joined([part.score for part in parts])
     if own is not None:
         return own
-    spread = covariance if covariance is not None else noise
-    if spread is None:
+    if covariance is None:
         raise InputError("a method must give a score or a covariance")
-    return spread.diagonal(dim1=1, dim2=2).sum(-1).clamp_min(0).sqrt()
+    return np.sqrt(np.trace(covariance, axis1=1, axis2=2).clip(min=0))
 
 
-def _home(value: Tensor | None) -> Tensor | None:
-    return None if value is None else value.double().cpu()
+def _squeezed(prediction: Array) -> Array:
+    return prediction[:, 0] if prediction.shape[1] == 1 else prediction
 
 
-def _joined(parts: list[Tensor | None]) -> Tensor | None:
-    known = [part for part in parts if part is not None]
-    return torch.cat(known) if known else None
-
-
-def _drift_warning(drift: Tensor | None) -> tuple[str, ...]:
+def _drift_warning(drift: Array | None) -> tuple[str, ...]:
     """Sampled parameters may wreck the prediction itself: say so."""
-    share = 0.0 if drift is None else float((drift > DRIFT).double().mean())
+    share = 0.0 if drift is None else float((drift > DRIFT).mean())
     if share <= DRIFT_SHARE:
         return ()
     said = (
