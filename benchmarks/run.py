@@ -290,7 +290,22 @@ def page(results: Results) -> str:
         **agreement_words(results["agreement"]),
         most_seconds=MOST_SECONDS,
         most_gib=MOST_GIB,
+        gpu=gpu_words(),
     )
+
+
+def gpu_words() -> str:
+    """The last run of gpu.py, wherever that was."""
+    found = json.loads((HERE / "gpu.json").read_text())
+    header = ("n", "d", "m", "contender", "fit, s", "audit, s", "memory, MiB", "solver")
+    keys = ("n", "d", "m", "contender", "fit", "audit", "peak_mib", "solver")
+    rows = [
+        tuple(f"{row[key]:,}" if isinstance(row[key], int) else str(row[key]) for key in keys) for row in found["rows"]
+    ]
+    said = (
+        f"`benchmarks/gpu.py` on one {found['device']}, torch {found['torch']}, float32 networks with random weights."
+    )
+    return f"{said}\n\n{markdown(header, rows)}"
 
 
 def verdict(found: dict[str, float]) -> str:
@@ -407,6 +422,10 @@ For information, the standard deviation of `RUE` with 2,000 members against that
 median difference {typical}, 95th percentile {extreme}. The same members through the linearised network differ by
 {linear_typical} and {linear_extreme}: that much is sampling, and the rest is the network not being linear in its
 parameters over the distance that members move.
+
+## On a GPU
+
+{gpu}
 
 Versions: {versions}.
 """

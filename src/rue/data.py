@@ -56,10 +56,6 @@ class Rows:
             start = rows.stop
             yield Batch(inputs, targets, self.weight[rows].to(leaves(inputs)[0].device), rows)
 
-    def total_weight(self) -> float:
-        """The sum of the example weights."""
-        return float(self.weight.sum())
-
 
 def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     """Read the training data with a model, and bind the model to it."""
