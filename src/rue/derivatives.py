@@ -157,10 +157,12 @@ def penalty_product(model: Model, vectors: Tensor) -> Tensor:
 def _summed_products(
     model: Model, data: TrainingSet, vectors: Tensor, products: Callable[[Batch], Callable[[Tensor], Tensor]]
 ) -> Tensor:
+    """Add products over rows, a block of vectors at a time: a block holds the hidden layers once for each vector."""
     total = torch.zeros_like(vectors, dtype=torch.float64)
-    for batch in data.batches():
+    rows = max(64, 16 * _chunk_rows(model, VECTORS))  # hidden layers are far narrower than d
+    for part in (part for batch in data.batches() for part in _chunks(batch, rows)):
         with torch.enable_grad():
-            multiply = products(batch)
+            multiply = products(part)
             for start in range(0, len(vectors), VECTORS):
                 block = vectors[start : start + VECTORS].to(model.theta.dtype)
                 total[start : start + VECTORS] += multiply(block).detach().double()
