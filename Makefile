@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test test-slow check docs bench package format breaks clean
+.PHONY: help demo test test-slow check docs bench package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,9 +33,6 @@ bench: .venv-bench/ready  ## time and memory against laplace-torch, literal loop
 
 package: .venv/dev  ## build wheel and sdist and run each in an empty environment
 	$(BIN)/python tests/packaging_smoke.py
-
-breaks: .venv/dev  ## break the mathematics by hand, one place at a time: every break must turn a test red
-	RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/python tests/breaks.py
 
 format: .venv/dev  ## format and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .

@@ -27,7 +27,7 @@ DERIVATIVES = "tests/test_derivatives.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
-    Break("w for w − 1", "methods/rue.py", "weights - 1)", "weights)", ALGORITHM),
+    Break("w for w − 1", "methods/rue.py", "drawn.sub_(1)[", "drawn[", ALGORITHM),
     Break(
         "w − 1 for w in Bootstrap SGD", "methods/bootstrap_sgd.py", "fit.data.unit])", "fit.data.unit] - 1)", ALGORITHM
     ),
@@ -76,7 +76,7 @@ BREAKS = [
         DERIVATIVES,
     ),
     Break("1 + h for 1 − h in HC3", "influence.py", "unit - hat", "unit + hat", SANDWICH),
-    Break("groups ignored", "data.py", "if group is None:", "if True:", SANDWICH),
+    Break("groups ignored", "data.py", "ids.numpy() if group is None", "ids.numpy() if True", SANDWICH),
     Break(
         "example weights ignored",
         "derivatives.py",

@@ -21,8 +21,8 @@ from rue.solve import (
     MeanFraction,
     NoDamping,
     SmallestEigenvalue,
-    chosen_solver,
 )
+from rue.solve.choice import chosen_solver
 
 SOLVERS = {
     "Cholesky": Cholesky(),
@@ -78,7 +78,7 @@ def test_conjugate_gradients_solve_any_positive_definite_system(seed, damping):
     """A matrix with a wide spectrum, handed over as nothing but products."""
 
     class Plain:
-        size, rank, device = 30, 30, torch.device("cpu")
+        size, rank, device, dtype = 30, 30, torch.device("cpu"), torch.float64
 
         def __init__(self):
             basis, _ = torch.linalg.qr(torch.randn(30, 30, generator=generator(seed), dtype=torch.float64))

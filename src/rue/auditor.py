@@ -19,7 +19,8 @@ from rue.result import Array, Audit
 from rue.trees import leaves
 
 DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
-DRIFT_SHARE = 0.1  # of the audited inputs
+ROUNDING = 0.02  # rounding error of a prediction by this much of the members' std
+SHARE = 0.1  # of the audited inputs that makes a warning
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,10 @@ class Auditor:
         covariance, noise = found.get("covariance"), found.get("noise")
         if noise is None and self.noise is not None:
             noise = np.broadcast_to(_array(self.noise), (len(prediction), *self.noise.shape))
-        said = _drift_warning(found.get("drift"))
+        said = _warnings(found.get("drift"), found.get("rounding"))
         facts = {**self.facts, "m": len(prediction), "seconds_audit": time.perf_counter() - start}
+        if found.residual is not None:
+            facts["residual"] = found.residual
         facts["warnings"] = (*self.facts["warnings"], *said)
         return Audit(
             method=self.method,
@@ -95,13 +98,16 @@ class _Collected:
 
     def __init__(self) -> None:
         self.rows = 0
+        self.residual: float | None = None
         self.fields: dict[str, Array] = {}
 
     def add(self, part: Assessment) -> None:
         """Copy a batch's results to the CPU."""
         end = self.rows + len(part.prediction)
+        if part.residual is not None:
+            self.residual = max(self.residual or 0.0, part.residual)
         for name, value in part._asdict().items():
-            if value is None:
+            if not isinstance(value, Tensor):
                 continue
             room = self.fields.get(name, np.empty((0, *value.shape[1:])))
             if len(room) < end:
@@ -129,18 +135,25 @@ def _squeezed(prediction: Array) -> Array:
     return prediction[:, 0] if prediction.shape[1] == 1 else prediction
 
 
-def _drift_warning(drift: Array | None) -> tuple[str, ...]:
-    """Sampled parameters may wreck the prediction itself: say so."""
-    share = 0.0 if drift is None else float((drift > DRIFT).mean())
-    if share <= DRIFT_SHARE:
-        return ()
-    said = (
-        f"for {share:.0%} of these inputs the mean of the members' predictions lies more than {DRIFT} of their "
-        "standard deviation away from the model's own: the sampled parameters move too far; use a linearised "
-        "method or a larger damping"
-    )
-    warnings.warn(said, RueWarning, stacklevel=3)
-    return (said,)
+def _warnings(drift: Array | None, rounding: Array | None) -> tuple[str, ...]:
+    """What sampled parameters may do to a prediction, where it happened."""
+    said = []
+    wandered = 0.0 if drift is None else float((drift > DRIFT).mean())
+    if wandered > SHARE:
+        said.append(
+            f"for {wandered:.0%} of these inputs the mean of the members' predictions lies more than {DRIFT} of their "
+            "standard deviation away from the model's own: the sampled parameters move too far; use a linearised "
+            "method or a larger damping"
+        )
+    rounded = 0.0 if rounding is None else float((rounding > ROUNDING).mean())
+    if rounded > SHARE:
+        said.append(
+            f"for {rounded:.0%} of these inputs the members differ by little more than the rounding of the model's "
+            "dtype; standardise the targets, give a float64 copy of the model, or use a linearised method"
+        )
+    for text in said:
+        warnings.warn(text, RueWarning, stacklevel=3)
+    return tuple(said)
 
 
 def _array(values: Tensor) -> Array:

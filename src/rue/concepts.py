@@ -112,6 +112,11 @@ class Curvature(Protocol):
         """Where its vectors live."""
         ...
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the derivatives behind its products."""
+        ...
+
     def product(self, vectors: Tensor) -> Tensor:
         """Multiply every row of (r, d)."""
         ...
@@ -151,11 +156,6 @@ class Solution(NamedTuple):
 class Inverse(Protocol):
     """The damped curvature, factored once, ready for many right-hand sides."""
 
-    @property
-    def damping(self) -> float:
-        """The number added to the diagonal."""
-        ...
-
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
         ...
@@ -171,6 +171,11 @@ class Inverse(Protocol):
 
 class Solver(Protocol):
     """3. Solver → Inverse: dense, dual, matrix-free."""
+
+    @property
+    def notices_singular(self) -> bool:
+        """Whether `factor` raises for a curvature that cannot be inverted, rather than a later solve."""
+        ...
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor once."""
@@ -223,9 +228,9 @@ class Assessment(NamedTuple):
     covariance: Tensor | None = None  # (c, k, k), of resampling
     noise: Tensor | None = None  # (c, k, k), all other spread
     score: Tensor | None = None  # (c,), where it is not the root of the covariance's trace
-    drift: Tensor | None = (
-        None  # (c,), how far the members' mean left the prediction, in their std, beyond sampling error
-    )
+    drift: Tensor | None = None  # (c,), how far the members' mean left the prediction, in their std
+    rounding: Tensor | None = None  # (c,), rounding error of the members' predictions, in their std
+    residual: float | None = None  # of a solve made for these inputs
 
 
 class Assessor(Protocol):

@@ -259,18 +259,20 @@ def _weights(weight: Any, n: int) -> Tensor:
 
 
 def _units(group: Any, n: int, ids: Tensor) -> tuple[Tensor, int]:
-    """Which unit each row that was read belongs to; without groups every row is its own."""
-    if group is None:
-        return torch.arange(len(ids)), len(ids)
-    from pandas import isna  # knows every kind of missing label
+    """Which unit each row that was read belongs to: its group, else the row itself, also where it is read twice."""
+    from pandas import factorize  # tells 1 from "1", and knows every kind of missing label
 
+    labels = ids.numpy() if group is None else _group_labels(group, n)[ids]
+    codes, present = factorize(labels, sort=group is None)
+    if (codes < 0).any():
+        raise DataError("group has missing labels; give every row a group, its own if it has none")
+    if len(present) < 2:
+        raise DataError(f"all rows belong to one group ({present[0]}); resampling needs at least two groups")
+    return torch.as_tensor(codes), len(present)
+
+
+def _group_labels(group: Any, n: int) -> Any:
     labels = np.asarray(group)
     if labels.shape != (n,):
         raise ShapeError(f"group has shape {labels.shape}, expected one label per row ({n},)")
-    if bool(isna(labels).any()):
-        raise DataError("group has missing labels; give every row a group, its own if it has none")
-    names, codes = np.unique(labels.astype(str) if labels.dtype == object else labels, return_inverse=True)
-    present, unit = torch.unique(torch.as_tensor(codes)[ids], return_inverse=True)
-    if len(present) < 2:
-        raise DataError(f"all rows belong to one group ({names[0]}); resampling needs at least two groups")
-    return unit, len(present)
+    return labels

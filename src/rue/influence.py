@@ -16,14 +16,19 @@ Meat = Literal["HC0", "HC3"]
 COPIES = 6  # of the gradients that gathering, centring and solving hold at the same time
 
 
-def influence(model: Model, data: TrainingSet, inverse: Inverse, jacobian: Tensor, meat: Meat = "HC0") -> Tensor:
-    """B = J H̃⁻¹ L: how each unit pulls on each output, (c, k, d) -> (c, k, u), streaming over the training rows."""
+def influence(
+    model: Model, data: TrainingSet, inverse: Inverse, jacobian: Tensor, meat: Meat = "HC0"
+) -> tuple[Tensor, float]:
+    """B = J H̃⁻¹ L: how each unit pulls on each output, (c, k, d) -> (c, k, u), and the residual of the solve.
+
+    Streams over the training rows: nothing of size n×d is held.
+    """
     c, k, d = jacobian.shape
-    solved = inverse.solve(jacobian.double().reshape(c * k, d)).vectors
+    solved, residual = inverse.solve(jacobian.double().reshape(c * k, d))
     pulls = torch.zeros(c * k, data.units, dtype=torch.float64, device=solved.device)
     for part, gradients in _gradient_rows(model, data, inverse, meat):
         pulls.index_add_(1, data.unit[part.rows].to(solved.device), solved @ gradients.T)
-    return pulls.view(c, k, data.units)
+    return pulls.view(c, k, data.units), residual
 
 
 def pull_root(model: Model, data: TrainingSet, resampler: Resampler, inverse: Inverse, meat: Meat = "HC0") -> Tensor:
@@ -53,11 +58,11 @@ def pull_root_fits(model: Model, data: TrainingSet) -> bool:
     return COPIES * 8 * rows * d <= free_bytes(model.theta.device)
 
 
-def leverage(jacobian: Tensor, inverse: Inverse) -> Tensor:
-    """M = J H̃⁻¹ Jᵀ for every row: (c, k, d) -> (c, k, k) in float64."""
+def leverage(jacobian: Tensor, inverse: Inverse) -> tuple[Tensor, float]:
+    """M = J H̃⁻¹ Jᵀ for every row: (c, k, d) -> (c, k, k) in float64, and the residual of the solve."""
     rows = jacobian.double()
-    solved = inverse.solve(rows.flatten(0, 1)).vectors.view_as(rows)
-    return rows @ solved.mT
+    solved, residual = inverse.solve(rows.flatten(0, 1))
+    return rows @ solved.view_as(rows).mT, residual
 
 
 def _gradient_rows(model: Model, data: TrainingSet, inverse: Inverse, meat: Meat) -> Iterator[tuple[Batch, Tensor]]:
@@ -73,13 +78,13 @@ def _left_out_gradients(model: Model, data: TrainingSet, inverse: Inverse) -> It
         predicted = outputs(model, part.inputs)
         slope = part.weight[:, None] * loss_gradient(model, predicted, part.targets).double()
         curvature = part.weight[:, None, None] * loss_hessian(model, predicted, part.targets).double()
-        hat = curvature @ leverage(jacobian, inverse)
+        hat = curvature @ leverage(jacobian, inverse)[0]
         unit = torch.eye(hat.shape[-1], dtype=torch.float64, device=hat.device)
-        left_out, failed = torch.linalg.solve_ex(unit - hat, slope.unsqueeze(-1))
-        if int(failed.max()) or not bool(torch.isfinite(left_out).all()):
+        if float(torch.linalg.eigvals(hat).real.max()) > 1 - 1e-8:
             raise NumericalError(
                 "a row has leverage one: without it the model is not determined; add a penalty or use HC0"
             )
+        left_out = torch.linalg.solve(unit - hat, slope.unsqueeze(-1))
         yield part, (jacobian.double().mT @ left_out).squeeze(-1)
 
 

@@ -18,10 +18,10 @@ class Multinomial:
 
     def draw(self, units: int, members: int, generator: torch.Generator) -> Tensor:
         """How often each unit was drawn: (b, u)."""
-        drawn = torch.randint(units, (members, units), generator=generator)
-        return torch.zeros(members, units, dtype=torch.float64).scatter_add_(
-            1, drawn, torch.ones(members, units, dtype=torch.float64)
-        )
+        counts = torch.empty(members, units, dtype=torch.float64)
+        for row in counts:
+            row.copy_(torch.bincount(torch.randint(units, (units,), generator=generator), minlength=units))
+        return counts
 
     def covariance(self, units: int) -> WeightCovariance:  # noqa: ARG002  the form is the family's
         """I − 11ᵀ/u: the diagonal is (u − 1)/u, which the paper's proof of Claim 1 misprints."""

@@ -45,6 +45,11 @@ class GaussNewtonAt:
         """Where its vectors live."""
         return self.model.theta.device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The model's own."""
+        return self.model.theta.dtype
+
     def product(self, vectors: Tensor) -> Tensor:
         """Multiply every row of (r, d)."""
         return gauss_newton_product(self.model, self.data, vectors) + penalty_product(self.model, vectors)

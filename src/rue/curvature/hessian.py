@@ -10,9 +10,11 @@ from torch import Tensor
 from rue.concepts import Curvature, Model, TrainingSet
 from rue.curvature.penalty import penalty_dense, penalty_diagonal
 from rue.derivatives import VECTORS, hessian_product, penalty_product
+from rue.errors import DerivativeError
 from rue.progress import track
 from rue.randomness import generator
 
+ASYMMETRY = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative to the largest entry; more is not rounding
 PROBES = 64  # random signs for the trace: a relative error of a few per cent, enough for a damping
 
 
@@ -47,6 +49,11 @@ class HessianAt:
         """Where its vectors live."""
         return self.model.theta.device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The model's own."""
+        return self.model.theta.dtype
+
     def product(self, vectors: Tensor) -> Tensor:
         """Multiply every row of (r, d)."""
         return hessian_product(self.model, self.data, vectors) + penalty_product(self.model, vectors)
@@ -79,4 +86,15 @@ class HessianAt:
         block = 8 * VECTORS  # a few blocks for each pass over the data
         for start in track("Hessian", range(0, self.size, block), total=-(-self.size // block)):
             matrix[start : start + block] += hessian_product(self.model, self.data, unit[start : start + block])
-        return 0.5 * (matrix + matrix.T)
+        return symmetric(matrix, self.model.theta.dtype)
+
+
+def symmetric(matrix: Tensor, dtype: torch.dtype) -> Tensor:
+    """Even out rounding; a matrix that is not symmetric beyond that is not a second derivative."""
+    apart = float((matrix - matrix.T).abs().max() / matrix.abs().max().clamp_min(1e-300))
+    if apart > ASYMMETRY[dtype]:
+        raise DerivativeError(
+            f"the second derivatives are not symmetric (by {apart:.1e}, relative): a layer's double backward is wrong "
+            "(torch's own weight_norm is such a layer); use curvature=GaussNewton()"
+        )
+    return 0.5 * (matrix + matrix.T)

@@ -1,36 +1,15 @@
 """The network of the paper's experiments and its training (section 4.1)."""
 
-from dataclasses import dataclass, field
-
 import torch
 from torch import Tensor, nn
 
 from rue.randomness import generator, untouched
-from rue.result import Array
 
 HIDDEN = 50
 EPOCHS = 500
 BATCH = 128
 LEARNING_RATE = 0.001
 ALPHA = 1.0  # the coefficient of ½‖θ‖² beside the summed loss
-
-
-@dataclass(frozen=True)
-class Standardiser:
-    """Mean and deviation of the training rows; a constant column is only centred."""
-
-    mean: Array = field(repr=False)
-    scale: Array = field(repr=False)
-
-    @classmethod
-    def of(cls, values: Array) -> "Standardiser":
-        """Measure (n, ...) over its rows."""
-        scale = values.std(axis=0)
-        return cls(values.mean(axis=0), scale + (scale == 0))
-
-    def __call__(self, values: Array) -> Tensor:
-        """Standardised values as float32, the dtype networks are trained in."""
-        return torch.as_tensor((values - self.mean) / self.scale, dtype=torch.float32)
 
 
 def paper_network(features: int, seed: int) -> nn.Sequential:

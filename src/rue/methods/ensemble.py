@@ -29,9 +29,11 @@ class Ensemble:
         covariance = self.factor * torch.einsum("bci,bcj->cij", centred, centred) / (len(members) - 1)
         spread = covariance.diagonal(dim1=1, dim2=2).sum(-1).sqrt()
         away = torch.linalg.vector_norm(mean - predicted, dim=-1)
+        tiny = torch.finfo(spread.dtype).tiny
         allowed = 3 / len(members) ** 0.5  # sampling error of the members' mean, in their own std
-        drift = torch.where(away > 0, away / spread.clamp_min(torch.finfo(spread.dtype).tiny) - allowed, 0.0)
-        return Assessment(predicted, covariance, drift=drift)
+        drift = torch.where(away > 0, away / spread.clamp_min(tiny) - allowed, 0.0)
+        rounded = torch.finfo(model.theta.dtype).eps * torch.linalg.vector_norm(predicted, dim=-1)
+        return Assessment(predicted, covariance, drift=drift, rounding=rounded / spread.clamp_min(tiny))
 
     def _members(self, model: Model, inputs: Inputs) -> Tensor:
         thetas = self.thetas.to(model.theta.dtype)

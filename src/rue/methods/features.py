@@ -11,26 +11,35 @@ from rue.trees import leaves
 
 
 @dataclass(frozen=True)
-class Features:
-    """Standardised coordinates, by the training rows' mean and deviation; a constant column stays as it is."""
+class Standardiser:
+    """Mean and deviation of the training rows; a constant column is only centred."""
 
     mean: Array = field(repr=False)
     scale: Array = field(repr=False)
 
-    def __call__(self, inputs: Inputs) -> Array:
-        """Every input's coordinates: (c, p)."""
-        return (flat(inputs) - self.mean) / self.scale
+    @classmethod
+    def of(cls, values: Array) -> "Standardiser":
+        """Measure (n, ...) over its rows.
+
+        >>> Standardiser.of(np.array([[0.0, 5.0], [2.0, 5.0]]))(np.array([[3.0, 6.0]]))
+        array([[2., 1.]])
+        """
+        scale = values.std(axis=0)
+        return cls(values.mean(axis=0), scale + (scale == 0))
+
+    def __call__(self, values: Array) -> Array:
+        """Standardise (m, ...)."""
+        return (values - self.mean) / self.scale
 
 
-def training_features(data: TrainingSet) -> tuple[Features, Array]:
-    """The coordinates of the training rows (n, p), and how to find those of new inputs."""
-    points = np.concatenate([flat(batch.inputs) for batch in data.batches()])
-    scale = points.std(axis=0)
-    features = Features(points.mean(axis=0), np.where(scale > 0, scale, 1.0))
-    return features, (points - features.mean) / features.scale
+def training_points(data: TrainingSet) -> tuple[Standardiser, Array]:
+    """The standardised coordinates of the training rows (n, p), and how to find those of new inputs."""
+    raw = np.concatenate([coordinates(batch.inputs) for batch in data.batches()])
+    standardise = Standardiser.of(raw)
+    return standardise, standardise(raw)
 
 
-def flat(inputs: Inputs) -> Array:
+def coordinates(inputs: Inputs) -> Array:
     """All parts of the inputs side by side: (c, p)."""
     parts: list[Any] = [leaf.detach().cpu().double().reshape(len(leaf), -1).numpy() for leaf in leaves(inputs)]
     return np.concatenate(parts, axis=1)

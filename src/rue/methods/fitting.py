@@ -16,7 +16,7 @@ from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
 from rue.errors import ModelError, RueWarning, SettingError
 from rue.randomness import untouched
-from rue.solve import Inverted, invert
+from rue.solve.choice import Inverted, invert
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rue.auditor import Auditor
 from rue.concepts import Assessment, Inputs, Model
 from rue.derivatives import outputs
 from rue.errors import SettingError
-from rue.methods.features import Features, training_features
+from rue.methods.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
 from rue.result import Array
 
@@ -33,11 +33,11 @@ class KernelDensity:
 
             if self.folds < 2:
                 raise SettingError(f"folds of the cross-validation must be at least 2, got {self.folds}")
-            features, points = training_features(fit.data)
+            standardise, points = training_points(fit.data)
             folds = KFold(min(self.folds, len(points)), shuffle=True, random_state=self.seed)
             search = GridSearchCV(Density(), {"bandwidth": list(self.bandwidths)}, cv=folds)
             search.fit(points)
-            assess = DensityScore(features, search.best_estimator_)
+            assess = DensityScore(standardise, search.best_estimator_)
             return fit.auditor(assess, {"bandwidth": float(search.best_params_["bandwidth"])}, noise=False)
 
 
@@ -45,10 +45,10 @@ class KernelDensity:
 class DensityScore:
     """A fitted density over features."""
 
-    features: Features
+    standardise: Standardiser
     density: Any = field(repr=False)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Negative log density."""
-        log_density: Array = self.density.score_samples(self.features(inputs))
+        log_density: Array = self.density.score_samples(self.standardise(coordinates(inputs)))
         return Assessment(outputs(model, inputs), score=torch.from_numpy(-log_density))

@@ -49,4 +49,5 @@ class InverseSpread:
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """J H̃⁻¹ Jᵀ for a batch of inputs."""
-        return Assessment(outputs(model, inputs), leverage(jacobian(model, inputs), self.inverse))
+        covariance, residual = leverage(jacobian(model, inputs), self.inverse)
+        return Assessment(outputs(model, inputs), covariance, residual=residual)

@@ -79,6 +79,6 @@ class StreamedSpread:
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Spread of the influences."""
-        pulls = influence(model, self.data, self.inverse, jacobian(model, inputs), self.meat)
+        pulls, residual = influence(model, self.data, self.inverse, jacobian(model, inputs), self.meat)
         moved = spread(self.resampler, pulls)  # (c, k, u)
-        return Assessment(outputs(model, inputs), torch.einsum("ciu,cju->cij", moved, moved))
+        return Assessment(outputs(model, inputs), torch.einsum("ciu,cju->cij", moved, moved), residual=residual)

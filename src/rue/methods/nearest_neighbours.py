@@ -11,7 +11,7 @@ from rue.concepts import Assessment, Inputs, Model
 from rue.data import Rows
 from rue.derivatives import loss_gradient, outputs
 from rue.errors import SettingError
-from rue.methods.features import Features, training_features
+from rue.methods.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
 
 
@@ -40,10 +40,10 @@ class NearestNeighbours:
                 raise SettingError(
                     f"{self.neighbours} neighbours were asked for, but there are {fit.data.n} training rows"
                 )
-            features, points = training_features(fit.data)
+            standardise, points = training_points(fit.data)
             index = NearestNeighbors(n_neighbors=self.neighbours).fit(points)
             residuals = _residuals(fit.model, fit.data) if self.by == "residual" else None
-            assess = NeighbourScore(features, index, residuals, fit.model.gaussian)
+            assess = NeighbourScore(standardise, index, residuals, fit.model.gaussian)
             return fit.auditor(assess, {}, noise=False)
 
 
@@ -51,14 +51,14 @@ class NearestNeighbours:
 class NeighbourScore:
     """Indexed training rows and their residuals (n, k)."""
 
-    features: Features
+    standardise: Standardiser
     index: Any = field(repr=False)
     residuals: Tensor | None = field(repr=False)
     gaussian: bool
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Distances to the nearest rows, or their squared residuals."""
-        distances, rows = self.index.kneighbors(self.features(inputs))
+        distances, rows = self.index.kneighbors(self.standardise(coordinates(inputs)))
         predicted = outputs(model, inputs)
         if self.residuals is None:
             return Assessment(predicted, score=torch.from_numpy(distances.mean(axis=1)))

@@ -37,8 +37,8 @@ class RUE:
         with fitting(self, model, data) as fit:
             inverted = fit.invert(self.curvature, self.damping, self.solver)
             drawn = self.resampler.draw(fit.data.units, self.members, generator(self.seed))
-            weights = drawn[:, fit.data.unit]  # every row of a unit has its weight
-            pull = weighted_gradients(fit.model, fit.data, weights - 1)  # L (w − 1), line 8
+            change = drawn.sub_(1)[:, fit.data.unit]  # w − 1, the same for every row of a unit
+            pull = weighted_gradients(fit.model, fit.data, change)  # L (w − 1), line 8
             step, residual = inverted.inverse.solve(pull)
             thetas = fit.model.theta.double() - step
             factor = self.resampler.member_factor(fit.data.units)

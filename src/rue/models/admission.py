@@ -9,15 +9,20 @@ from torch import Tensor
 
 from rue.concepts import Inputs, Model
 from rue.errors import ModelError, RueError, ShapeError
-from rue.trees import leaves, take
+from rue.trees import leaves, map_leaves, take
 
 
 def admit(model: Model, inputs: Inputs, targets: Any) -> None:
     """Check a bound model on a first batch of training rows."""
-    n = len(leaves(inputs)[0])
+    handed = map_leaves(torch.clone, inputs)
     with torch.no_grad(), described(f"the model could not take inputs of {shapes(inputs)}"):
-        outputs, again = (model.predict(model.theta, inputs) for _ in range(2))
-        alone = model.predict(model.theta, take(inputs, slice(0, 1)))
+        outputs, again = (model.predict(model.theta, handed) for _ in range(2))
+        alone = torch.cat([model.predict(model.theta, row) for row in _ends(handed)])
+    if not all(torch.equal(a, b) for a, b in zip(leaves(handed), leaves(inputs), strict=True)):
+        raise ModelError(
+            "the model changes its inputs in place, so that a second pass would see other data; use inplace=False "
+            "in its first layer"
+        )
     if not bool(torch.isfinite(outputs).all()):
         raise ModelError("the model returns NaN or infinite outputs on the training rows; there is nothing to audit")
     if not torch.equal(outputs, again):
@@ -25,13 +30,18 @@ def admit(model: Model, inputs: Inputs, targets: Any) -> None:
             "two passes over the same rows gave different outputs; remove what is random in the model (dropout, "
             "sampling, noise) or call net.eval() before the audit"
         )
+    if alone.shape != (2, outputs.shape[1]):
+        raise ShapeError(
+            f"the model returned {tuple(alone.shape)} for two single rows, expected (2, {outputs.shape[1]}); "
+            "squeeze(-1) rather than squeeze() keeps the axis of rows"
+        )
     apart = _apart(alone, outputs)
     if apart:
         raise ModelError(
             f"the prediction of a row changes by {apart:.1e} (relative) with the rows beside it in the batch; batch "
-            "statistics at prediction time (BatchNorm without running statistics) cannot be audited"
+            "statistics at prediction time, or an LSTM without batch_first=True, cannot be audited"
         )
-    _admit_loss(model, inputs, targets, n)
+    _admit_loss(model, inputs, targets)
     _admit_penalty(model)
 
 
@@ -51,12 +61,14 @@ def shapes(tree: Any) -> str:
     return ", ".join(f"{tuple(leaf.shape)} {str(leaf.dtype).removeprefix('torch.')}" for leaf in leaves(tree))
 
 
-def _admit_loss(model: Model, inputs: Inputs, targets: Any, n: int) -> None:
+def _admit_loss(model: Model, inputs: Inputs, targets: Any) -> None:
     """One finite value per example, its own, that depends on the outputs as the outputs do on theta."""
+    n = len(leaves(inputs)[0])
     with torch.enable_grad(), described(f"the loss could not take the outputs and targets of {shapes(targets)}"):
         outputs = model.predict(model.theta.detach().requires_grad_(), inputs)
         losses = _checked_losses(model.loss(outputs, targets), n)
-        alone = _checked_losses(model.loss(outputs[:1], take(targets, slice(0, 1))), 1)
+        ends = zip(_ends(outputs), _ends(targets), strict=True)
+        alone = torch.cat([_checked_losses(model.loss(output, target), 1) for output, target in ends])
     for name, value in (("the model's outputs do", outputs), ("the loss does", losses)):
         if not value.requires_grad:
             raise ModelError(
@@ -88,7 +100,8 @@ def _checked_losses(losses: Any, n: int) -> Tensor:
 
 def _admit_penalty(model: Model) -> None:
     with described("the penalty could not take the named parameters, a dict of tensors"):
-        value: Any = model.penalty(model.theta)
+        theta = model.theta.detach().requires_grad_()
+        value: Any = model.penalty(theta)
     if not isinstance(value, Tensor) or value.numel() != 1:
         shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
         raise ShapeError(f"penalty returned {shape}, expected one number; sum over the parameters")
@@ -96,7 +109,14 @@ def _admit_penalty(model: Model) -> None:
         raise ModelError("the penalty is not finite at the trained parameters; check the callable")
 
 
+def _ends(tree: Any) -> list[Any]:
+    """The first and the last row, each alone."""
+    n = len(leaves(tree)[0])
+    return [take(tree, slice(0, 1)), take(tree, slice(n - 1, n))]
+
+
 def _apart(alone: Tensor, together: Tensor) -> float:
-    """How far the first row's value is from its value in the batch, relative; zero within rounding."""
-    apart = float((alone[0] - together[0]).abs().max() / (together.abs().max() + 1e-12))
+    """How far the first and last rows' values are from those in the batch, relative; zero within rounding."""
+    ends = together[[0, -1]]
+    apart = float((alone - ends).abs().max() / (together.abs().max() + 1e-12))
     return apart if apart > (1e-3 if together.dtype == torch.float32 else 1e-8) else 0.0

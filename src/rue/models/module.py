@@ -35,6 +35,7 @@ class ModuleModel:
     l2: Tensor = field(repr=False)  # (d,)
     extra: Penalty | None
     reduction: Literal["sum", "mean"]
+    l2_given: bool = True
     penalty_scale: float = 1.0  # the objective is a sum: a mean's penalty is scaled up once, by `bind`
     row_shape: tuple[int, ...] | None = None  # () or (k,): what the module returns for one row
 
@@ -47,6 +48,8 @@ class ModuleModel:
         """Outputs (m, k) at these parameters."""
         with _differentiable_kernels(self.module) if torch.is_grad_enabled() else nullcontext():
             outputs = self._call(theta, inputs)
+        if outputs.dim() == 0:  # a module that ends in squeeze(), for a single row
+            outputs = outputs.reshape(1)
         return outputs.unsqueeze(-1) if outputs.dim() == 1 else outputs
 
     def loss(self, outputs: Tensor, targets: Any) -> Tensor:
@@ -73,10 +76,14 @@ class ModuleModel:
 
     def bind(self, inputs: Inputs, total_weight: float) -> Self:
         """Look at a first batch: fix the outputs' shape and the penalty's scale, or refuse."""
-        _check_mode(self.module)
+        _check_layers(self.module)
+        if self.extra is not None:
+            self._check_extra(self.extra)
         n = len(leaves(inputs)[0])
         with torch.no_grad(), described(f"the module could not take inputs of {shapes(inputs)}"):
-            outputs = self._call(self.theta, inputs)
+            outputs = self._call(self.theta, map_leaves(torch.clone, inputs))
+        if outputs.dim() == 0 and n == 1:
+            outputs = outputs.reshape(1)
         if outputs.dim() not in (1, 2) or len(outputs) != n:
             raise ShapeError(
                 f"the module returned {tuple(outputs.shape)} for {n} rows, expected ({n},) or ({n}, k); "
@@ -91,6 +98,7 @@ class ModuleModel:
         return {
             "loss": self.rule.name,
             "l2": coefficients[0] if len(coefficients) == 1 else tuple(coefficients),
+            "l2_given": self.l2_given,
             "penalty": getattr(self.extra, "__name__", "callable") if self.extra is not None else None,
             "reduction": self.reduction,
             "dtype": str(self.theta.dtype).removeprefix("torch."),
@@ -108,6 +116,20 @@ class ModuleModel:
                 "whose forward picks the tensor to audit"
             )
         return outputs
+
+    def _check_extra(self, extra: Penalty) -> None:
+        """A penalty that looks at the module instead of its argument would count as no penalty at all."""
+        theta = self.theta.detach().requires_grad_()
+        with torch.enable_grad(), described("the penalty could not take the named parameters, a dict of tensors"):
+            value: Any = extra(self.layout.split(theta))
+        cut = isinstance(value, Tensor) and (
+            not value.requires_grad or torch.autograd.grad(value.sum(), theta, allow_unused=True)[0] is None
+        )
+        if cut:
+            raise ModelError(
+                "the penalty does not depend on the parameters it is given; use its argument, a dict of tensors by "
+                "name, rather than net.parameters()"
+            )
 
     def _fit_targets(self, targets: Any) -> Any:
         """Give targets the outputs' shape (n, k); broadcasting is never meant."""
@@ -153,6 +175,7 @@ def wrap_module(
         l2=layout.coefficients(l2).to(theta.device),
         extra=penalty,
         reduction=reduction,
+        l2_given=l2 is not None,
     )
 
 
@@ -206,8 +229,8 @@ def _differentiable_kernels(module: nn.Module) -> Iterator[None]:
             backends.cudnn.enabled, backends.mkldnn.enabled = before[1:]
 
 
-def _check_mode(module: nn.Module) -> None:
-    """Refuse layers in training mode that behave differently there."""
+def _check_layers(module: nn.Module) -> None:
+    """Refuse layers whose mode, statistics or backward pass make an audit meaningless."""
     for name, part in module.named_modules():
         rate = part.p if isinstance(part, nn.modules.dropout._DropoutNd) else getattr(part, "dropout", 0.0)
         random = isinstance(part, nn.RReLU) or (isinstance(rate, int | float) and rate > 0)
@@ -216,6 +239,13 @@ def _check_mode(module: nn.Module) -> None:
             raise ModelError(
                 f"layer {name!r} ({type(part).__name__}) keeps no running statistics, so that the prediction of a row "
                 "changes with the rows beside it; train with track_running_stats=True"
+            )
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and (
+            part.scale_grad_by_freq or part.sparse or part.max_norm is not None
+        ):
+            raise ModelError(
+                f"layer {name!r} ({type(part).__name__}) has a backward pass that is not its derivative, or changes "
+                "its weights while predicting; audit a copy without scale_grad_by_freq, sparse and max_norm"
             )
         if part.training and (random or statistics):
             raise ModelError(

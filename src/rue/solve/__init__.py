@@ -1,6 +1,5 @@
 """Solvers and damping rules: a damped curvature, factored once, solved for many right-hand sides."""
 
-from rue.solve.choice import Inverted, chosen_solver, invert
 from rue.solve.conjugate_gradient import ConjugateGradient
 from rue.solve.damping import Fixed, MeanFraction, NoDamping, SmallestEigenvalue
 from rue.solve.dense import Cholesky, Eigen
@@ -12,10 +11,7 @@ __all__ = [
     "Dual",
     "Eigen",
     "Fixed",
-    "Inverted",
     "MeanFraction",
     "NoDamping",
     "SmallestEigenvalue",
-    "chosen_solver",
-    "invert",
 ]

@@ -29,7 +29,7 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None)
     if damping is not None:
         damped = damping(curvature)
         return Inverted(_factor(curvature, damped.value, solver), damped)
-    if not _surely_singular(curvature):
+    if not _may_be_singular(curvature, solver or chosen_solver(curvature, 0.0)):
         try:
             return Inverted(
                 _factor(curvature, 0.0, solver),
@@ -39,7 +39,7 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None)
             pass
     value, reason, _ = MeanFraction()(curvature)
     said = (
-        f"the curvature is singular without damping (no l2 on some parameters?), so {value:.3g} was added: {reason}; "
+        f"the curvature is singular without damping (no l2 on some parameters, or features that repeat each other), so {value:.3g} was added: {reason}; "
         "give the l2 the model was trained with, or choose a damping"
     )
     damped = Damped(value, f"{reason}, because the curvature is singular without it", said)
@@ -62,7 +62,10 @@ def _factor(curvature: Curvature, damping: float, solver: Solver | None) -> Inve
     return (solver or chosen_solver(curvature, damping)).factor(curvature, damping)
 
 
-def _surely_singular(curvature: Curvature) -> bool:
-    """More parameters without a penalty than directions the data can fill."""
+def _may_be_singular(curvature: Curvature, solver: Solver) -> bool:
+    """More parameters without a penalty than directions the data can fill, or any at all where nobody would notice."""
     diagonal = curvature.penalty_diagonal()
-    return diagonal is not None and int((diagonal == 0).sum()) > curvature.rank
+    if diagonal is None:
+        return False
+    free = int((diagonal == 0).sum())
+    return free > curvature.rank or (free > 0 and not solver.notices_singular)

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rue.concepts import Curvature, Damped
-from rue.errors import SettingError
+from rue.errors import NotConvergedError, SettingError
 from rue.randomness import generator
 
-DENSE_SIZE = 4000  # above this many parameters, the smallest eigenvalue comes from Lanczos iterations
+Array = NDArray[np.float64]
+
+DENSE_SIZE = 8000  # above this many parameters, the smallest eigenvalue comes from Lanczos iterations
 
 
 @dataclass(frozen=True)
@@ -73,15 +76,28 @@ def smallest_eigenvalue(curvature: Curvature) -> tuple[float, str]:
     """The smallest eigenvalue and how it was found: all of them up to `DENSE_SIZE` parameters, else Lanczos."""
     if curvature.size <= DENSE_SIZE:
         return float(torch.linalg.eigvalsh(curvature.dense())[0]), "dense"
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    diagonal = curvature.penalty_diagonal()
+    if diagonal is not None and curvature.root() is not None:
+        smallest = float(diagonal.min())
+        if int((diagonal == smallest).sum()) > curvature.rank:
+            return smallest, "that of the penalty: there are fewer rows than parameters"
+    return _lanczos(curvature), "Lanczos"
 
-    def product(
-        vector: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]",
-    ) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
+
+def _lanczos(curvature: Curvature) -> float:
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    def product(vector: Array) -> Array:
         rows = torch.as_tensor(np.ascontiguousarray(vector).reshape(1, -1), device=curvature.device)
         return np.asarray(curvature.product(rows).cpu().numpy().reshape(-1), dtype=np.float64)
 
     operator = LinearOperator((curvature.size, curvature.size), matvec=product, dtype=np.dtype(np.float64))
     start = torch.randn(curvature.size, generator=generator(0), dtype=torch.float64).numpy()
-    values = eigsh(operator, k=1, which="SA", v0=start, tol=1e-4, return_eigenvectors=False)
-    return float(values[0]), "Lanczos"
+    try:
+        values = eigsh(operator, k=1, which="SA", v0=start, tol=1e-4, return_eigenvectors=False)
+    except ArpackNoConvergence as error:
+        raise NotConvergedError(
+            f"Lanczos iterations did not find the smallest of {curvature.size} eigenvalues; choose damping=Fixed(...), "
+            "or curvature=GaussNewton() with damping=None"
+        ) from error
+    return float(values[0])

@@ -1,6 +1,7 @@
 """Solvers that hold the whole matrix: Cholesky for speed, eigendecomposition to see the spectrum."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,20 +14,22 @@ from rue.solve.residual import checked
 
 @dataclass(frozen=True)
 class Cholesky:
-    """H̃ = CCᵀ: d³/3 operations, once."""
+    """H̃ = D CCᵀ D, with D such that CCᵀ has a diagonal of ones: d³/3 operations, once, in whatever units."""
+
+    notices_singular: ClassVar[bool] = True
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the damped matrix."""
         matrix = _damped(curvature, damping)
-        factor, failed = torch.linalg.cholesky_ex(matrix)
-        pivots = factor.diagonal().square()
-        flat = float(pivots.min()) <= curvature.size * torch.finfo(torch.float64).eps * float(pivots.max())
-        if int(failed) or flat:
+        scale = matrix.diagonal().clamp_min(0).sqrt()
+        factor, failed = torch.linalg.cholesky_ex(matrix / torch.outer(scale, scale))
+        flat = float(factor.diagonal().square().min()) <= curvature.size * torch.finfo(torch.float64).eps
+        if int(failed) or flat or not bool(torch.isfinite(factor).all()):
             raise NotPositiveDefiniteError(
                 f"the curvature of {curvature.size} parameters with damping {damping:.3g} is singular or points "
                 "downwards; give the l2 of training, a damping, or curvature=GaussNewton()"
             )
-        return CholeskyInverse(matrix, factor, damping)
+        return CholeskyInverse(matrix, scale, factor)
 
 
 @dataclass(frozen=True)
@@ -34,18 +37,18 @@ class CholeskyInverse:
     """A Cholesky factor, ready to solve."""
 
     matrix: Tensor = field(repr=False)
+    scale: Tensor = field(repr=False)  # (d,)
     factor: Tensor = field(repr=False)
-    damping: float
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
-        solved = torch.cholesky_solve(vectors.double().T, self.factor).T
+        solved = torch.cholesky_solve((vectors.double() / self.scale).T, self.factor).T / self.scale
         return checked(lambda rows: rows @ self.matrix, vectors.double(), solved)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """C⁻ᵀz has covariance (CCᵀ)⁻¹."""
+        """D⁻¹C⁻ᵀz has covariance (D CCᵀ D)⁻¹."""
         noise = torch.randn(len(self.factor), count, generator=generator, dtype=torch.float64).to(self.factor.device)
-        return torch.linalg.solve_triangular(self.factor.T, noise, upper=True).T
+        return torch.linalg.solve_triangular(self.factor.T, noise, upper=True).T / self.scale
 
     def describe(self) -> Facts:
         """The solver's name."""
@@ -55,6 +58,8 @@ class CholeskyInverse:
 @dataclass(frozen=True)
 class Eigen:
     """H̃ = VΛVᵀ: about ten times the work of Cholesky, and the whole spectrum for it."""
+
+    notices_singular: ClassVar[bool] = True
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the damped matrix."""

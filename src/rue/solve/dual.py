@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ SHARE = 0.25  # of the free memory for the root's rows; where they need more, th
 @dataclass(frozen=True)
 class Dual:
     """(SᵀS + D)⁻¹ = D⁻¹ − D⁻¹Sᵀ(I + SD⁻¹Sᵀ)⁻¹SD⁻¹, with S (n·k, d) and D the penalty and damping."""
+
+    notices_singular: ClassVar[bool] = True
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor I + SD⁻¹Sᵀ."""
@@ -34,7 +37,7 @@ class Dual:
         read = _reader(rows, curvature)
         gram = _gram(read, diagonal, curvature.rank)
         gram.diagonal().add_(1.0)
-        return DualInverse(read, diagonal, torch.linalg.cholesky(gram), damping)
+        return DualInverse(read, diagonal, torch.linalg.cholesky(gram))
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,6 @@ class DualInverse:
     rows: Callable[[], Iterator[Tensor]] = field(repr=False)
     diagonal: Tensor = field(repr=False)  # (d,)
     factor: Tensor = field(repr=False)  # (n·k, n·k)
-    damping: float
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rue.concepts import Curvature
+from rue.errors import DerivativeError
 from rue.randomness import generator
 
 
@@ -32,6 +33,11 @@ def nystrom(curvature: Curvature, damping: float, rank: int, seed: int) -> Preco
     shift = torch.finfo(torch.float64).eps * torch.linalg.matrix_norm(image) * curvature.size**0.5
     image = image + shift * basis
     core = basis.T @ image
+    if float((core - core.T).abs().max()) > 1e-2 * float(core.abs().max()):
+        raise DerivativeError(
+            "products with the curvature are not symmetric: a layer's double backward is wrong (torch's own "
+            "weight_norm is such a layer); use curvature=GaussNewton()"
+        )
     values, rotation = torch.linalg.eigh(0.5 * (core + core.T))
     keep = values > shift  # negative directions of a Hessian are left to the iterations
     half = (image @ rotation[:, keep]) / values[keep].sqrt()
