@@ -1062,7 +1062,83 @@ AUDITS = [
     ),
 ]
 
-BAD_INPUTS = [*LOSSES, *MODULES, *SETTINGS, *SOLVES, *DATA, *AUDITS]
+
+class Timeless(nn.Module):
+    """Takes rows for points in time: batch_first was forgotten."""
+
+    def __init__(self):
+        super().__init__()
+        self.recurrent, self.head = nn.LSTM(3, 4), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.head(self.recurrent(x[:, None])[0][:, 0])
+
+
+def embedded(**settings: Any) -> nn.Module:
+    return made(lambda: nn.Sequential(nn.Embedding(5, 2, **settings), nn.Flatten(), nn.Linear(6, 1)))
+
+
+def leaning_on_the_module() -> Any:
+    net = linear()
+    return fit(net, penalty=lambda _: 50 * sum(p.square().sum() for p in net.parameters()))
+
+
+TOKENS = torch.arange(60).reshape(20, 3) % 5
+ALONE = torch.cat([X, torch.eye(20, dtype=torch.float64)[:, :1]], dim=1)  # the last column is one for one row only
+
+SUBTLE = [
+    BadInput(
+        "An LSTM without batch_first takes rows for points in time",
+        lambda: fit(made(Timeless)),
+        ModelError,
+        r"changes by .* with the rows beside it.*batch_first=True",
+    ),
+    BadInput(
+        "The penalty looks at the module instead of its argument",
+        leaning_on_the_module,
+        ModelError,
+        r"penalty does not depend on the parameters it is given; use its argument",
+    ),
+    BadInput(
+        "HC3 is asked where a row alone determines a parameter",
+        lambda: rue.LinearRUE(meat="HC3").fit(wrap(made(lambda: nn.Linear(4, 1)), l2=0.0), (ALONE, y)),
+        RueError,
+        r"leverage one.*use HC0",
+    ),
+    BadInput(
+        "A layer's second derivatives are wrong",
+        lambda: fit(
+            made(
+                lambda: nn.Sequential(
+                    nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)), nn.Tanh(), nn.Linear(3, 1)
+                )
+            ),
+            method=rue.RUE(),
+        ),
+        RueError,
+        r"second derivatives are not symmetric.*use curvature=GaussNewton\(\)",
+    ),
+    BadInput(
+        "An embedding scales its gradients by frequency",
+        lambda: fit(embedded(scale_grad_by_freq=True), (TOKENS, y)),
+        ModelError,
+        r"not its derivative.*without scale_grad_by_freq",
+    ),
+    BadInput(
+        "An embedding renormalises its weights while it predicts",
+        lambda: fit(embedded(max_norm=0.1), (TOKENS, y)),
+        ModelError,
+        r"changes its weights while predicting.*max_norm",
+    ),
+    BadInput(
+        "The first layer works in place",
+        lambda: fit(made(lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 1)))),
+        ModelError,
+        r"changes its inputs in place.*inplace=False",
+    ),
+]
+
+BAD_INPUTS = [*LOSSES, *MODULES, *SETTINGS, *SOLVES, *DATA, *AUDITS, *SUBTLE]
 
 
 def page() -> str:

@@ -221,7 +221,7 @@ def test_a_loader_that_drops_its_last_batch_audits_the_rows_really_read():
     assert_same(audit, plain(slice(18)))
 
 
-def test_rows_drawn_twice_count_twice():
+def test_rows_drawn_twice_count_twice_and_remain_one_unit():
     def sampler():
         return WeightedRandomSampler(torch.arange(1.0, N + 1), 30, replacement=True, generator=generator())
 
@@ -229,7 +229,13 @@ def test_rows_drawn_twice_count_twice():
     assert len(set(drawn)) < 30
     audit = audit_of(DataLoader(ROWS, batch_size=7, sampler=sampler()))
     assert audit.facts["n"] == 30
-    assert_same(audit, plain(drawn))
+    assert audit.facts["units"] == len(set(drawn))
+    assert_same(audit, plain(drawn, group=drawn))
+
+
+def test_groups_of_other_types_are_other_groups():
+    labels = np.array([1, "1", 2, 2, 3, 3, *range(10, 10 + N - 6)], dtype=object)
+    assert plain(group=labels).facts["units"] == N - 2
 
 
 OWNERS = {

@@ -120,6 +120,31 @@ def test_a_model_that_cannot_be_vectorised_falls_back_to_a_loop_with_the_same_an
     np.testing.assert_allclose(looped.score, plain.score, rtol=1e-9)
 
 
+def test_a_penalty_of_small_differences_between_neighbours_is_not_taken_for_diagonal():
+    """Smooth vectors hardly feel it; the probe must be rough."""
+    net = torch.nn.Linear(1500, 1, bias=False).double()
+    model = rue.wrap(net, loss="squared_error", l2=1e-8, penalty=lambda p: 1e-6 * p["weight"].diff(n=2).square().sum())
+    rows, model = training_rows(
+        (torch.randn(3, 1500, generator=torch.Generator().manual_seed(0)), torch.zeros(3)), model
+    )
+    assert rue.curvature.GaussNewton().at(model, rows).penalty_diagonal() is None
+
+
+def test_a_module_that_squeezes_all_axes_is_audited_like_one_that_does_not():
+    class Squeezing(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = cases.softplus().module
+
+        def forward(self, x):
+            return self.inner(x).squeeze()
+
+    case = cases.softplus()
+    plain = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    found = rue.LinearRUE().fit(rue.wrap(Squeezing(), loss=case.loss, l2=case.l2), (case.X, case.y)).audit(case.X_new)
+    np.testing.assert_allclose(found.score, plain.score, rtol=1e-12)
+
+
 @every_case
 def test_the_penaltys_curvature_is_found_to_be_diagonal_exactly_when_it_is(name):
     case = cases.CASES[name]()

@@ -1,5 +1,7 @@
 """Solvers and damping rules: dense = dual = iterative, and evidence for each answer."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -142,9 +144,11 @@ def test_the_papers_rule_adds_nothing_to_a_matrix_that_is_large_enough():
 def test_lanczos_finds_the_same_smallest_eigenvalue(kind, monkeypatch):
     dense = SmallestEigenvalue()(curvature_of("convolution", kind))
     monkeypatch.setattr("rue.solve.damping.DENSE_SIZE", 1)
-    lanczos = SmallestEigenvalue()(curvature_of("convolution", kind))
-    assert lanczos.value == pytest.approx(dense.value, rel=1e-4, abs=1e-4)
-    assert "Lanczos" in lanczos.reason
+    other = SmallestEigenvalue()(curvature_of("convolution", kind))
+    assert other.value == pytest.approx(dense.value, rel=1e-4, abs=1e-4)
+    assert ("Lanczos" if kind == "Hessian" else "fewer rows than parameters") in other.reason
+    few = SmallestEigenvalue(20.0)(curvature_of("linear"))  # more rows than parameters: nothing is known in advance
+    assert "Lanczos" in few.reason
 
 
 def test_a_fraction_of_the_mean_eigenvalue_is_that():
@@ -177,6 +181,45 @@ def test_the_solver_is_chosen_by_size(monkeypatch):
     assert isinstance(chosen_solver(wide, 0.0), ConjugateGradient)
     monkeypatch.undo()
     assert isinstance(chosen_solver(wide, 0.0), Cholesky)
+
+
+def test_the_units_of_the_features_do_not_matter():
+    """A column of large numbers beside one of small ones is not a singular curvature."""
+    case = cases.linear()
+    units = torch.tensor([1e-6, 1.0, 1e7], dtype=torch.float64)
+    scaled = copy.deepcopy(case.module)
+    with torch.no_grad():
+        scaled.weight.div_(units)
+    plain = rue.LinearRUE(damping=NoDamping()).fit(case.wrap(l2=0.0), (case.X, case.y)).audit(case.X_new)
+    model = rue.wrap(scaled, loss="squared_error", l2=0.0)
+    other = rue.LinearRUE().fit(model, (case.X * units, case.y)).audit(case.X_new * units)
+    np.testing.assert_allclose(other.std, plain.std, rtol=1e-6)
+    assert other.facts["damping"] == 0
+
+
+def test_iterations_damp_what_they_could_not_notice_to_be_singular():
+    case = cases.convolution()
+    with pytest.warns(rue.errors.RueWarning, match="singular without damping"):
+        auditor = rue.LinearRUE(solver=ConjugateGradient()).fit(case.wrap(l2={"*weight": 0.3}), (case.X, case.y))
+    assert auditor.facts["damping"] > 0
+
+
+def test_a_float32_model_is_solved_by_iterations_with_their_default_tolerance():
+    case = cases.convolution()
+    exact = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    model = rue.wrap(copy.deepcopy(case.module).float(), loss="squared_error", l2=case.l2)
+    audit = rue.LinearRUE(solver=ConjugateGradient()).fit(model, (case.X, case.y)).audit(case.X_new)
+    assert audit.facts["tolerance"] == 1e-4
+    assert audit.facts["residual"] <= 1e-4
+    np.testing.assert_allclose(audit.std, exact.std, rtol=1e-2)
+
+
+@pytest.mark.parametrize("solver", [Cholesky(), Dual(), ConjugateGradient(1e-8)], ids=repr)
+def test_an_audit_that_solves_for_its_inputs_carries_the_residual(solver):
+    case = cases.convolution()
+    method = rue.Laplace(linearised=True, curvature=rue.curvature.GaussNewton(), damping=NoDamping(), solver=solver)
+    audit = method.fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    assert 0 < audit.facts["residual"] < 1e-6
 
 
 def test_the_dual_form_streams_its_rows_where_they_do_not_fit(monkeypatch):

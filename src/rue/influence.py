@@ -90,5 +90,7 @@ def _left_out_gradients(model: Model, data: TrainingSet, inverse: Inverse) -> It
 
 def _matrix_root(matrix: Tensor) -> Tensor:
     """Rows F with FᵀF = matrix, for a matrix that is positive semi-definite up to rounding."""
-    values, vectors = torch.linalg.eigh(matrix)
-    return values.clamp_min(0).sqrt().unsqueeze(-1) * vectors.T
+    scale = matrix.diagonal().clamp_min(0).sqrt()
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))  # units of the parameters must not matter
+    values, vectors = torch.linalg.eigh(matrix / torch.outer(scale, scale))
+    return values.clamp_min(0).sqrt().unsqueeze(-1) * vectors.T * scale

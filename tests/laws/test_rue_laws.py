@@ -1,5 +1,7 @@
 """Laws of the methods that re-weight the training rows."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -136,6 +138,23 @@ def test_without_a_penalty_a_net_with_too_many_parameters_is_damped_and_says_so(
     assert audit.facts["l2"] == 0
     same = rue.LinearRUE(damping=MeanFraction()).fit(case.wrap(l2=None), (case.X, case.y)).audit(case.X_new)
     np.testing.assert_allclose(audit.score, same.score)
+
+
+def test_members_that_drown_in_rounding_are_warned_about():
+    case = cases.linear()
+    net = copy.deepcopy(case.module).float()
+    with torch.no_grad():
+        net.bias.add_(1e6)
+    method = rue.RUE(members=50, curvature=rue.curvature.GaussNewton())
+    auditor = method.fit(rue.wrap(net, loss="squared_error", l2=1.0), (case.X, case.y + 1e6))
+    with pytest.warns(rue.errors.RueWarning, match="rounding"):
+        auditor.audit(case.X_new)
+
+
+def test_facts_say_whether_l2_was_given():
+    case = cases.linear()
+    for l2, said in ((None, False), (0.0, True), (0.3, True)):
+        assert rue.LinearRUE().fit(case.wrap(l2=l2), (case.X, case.y)).facts["l2_given"] is said
 
 
 class Squared(torch.nn.Module):

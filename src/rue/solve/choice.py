@@ -39,7 +39,8 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None)
             pass
     value, reason, _ = MeanFraction()(curvature)
     said = (
-        f"the curvature is singular without damping (no l2 on some parameters, or features that repeat each other), so {value:.3g} was added: {reason}; "
+        "the curvature is singular without damping (no l2 on some parameters, or features that repeat each other), so "
+        f"{value:.3g} was added: {reason}; "
         "give the l2 the model was trained with, or choose a damping"
     )
     damped = Damped(value, f"{reason}, because the curvature is singular without it", said)

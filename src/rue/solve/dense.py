@@ -42,8 +42,10 @@ class CholeskyInverse:
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
-        solved = torch.cholesky_solve((vectors.double() / self.scale).T, self.factor).T / self.scale
-        return checked(lambda rows: rows @ self.matrix, vectors.double(), solved)
+        wanted = vectors.double() / self.scale
+        solved = torch.cholesky_solve(wanted.T, self.factor).T
+        found = checked(lambda rows: (rows / self.scale) @ self.matrix / self.scale, wanted, solved)
+        return Solution(found.vectors / self.scale, found.residual)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """D⁻¹C⁻ᵀz has covariance (D CCᵀ D)⁻¹."""
