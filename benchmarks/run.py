@@ -32,7 +32,14 @@ FORWARD = ("forward passes, plain loop", "forward passes, member_outputs")
 OURS = ("LinearRUE", "RUE, Gauss–Newton", "Laplace, linearised")
 PLAN = {
     "A": (*OURS, "RUE, as in the paper", *LAPLACE_TORCH, "literal Algorithm 1", "real refits", *FORWARD),
-    "B": (*OURS, LAPLACE_TORCH[0], "laplace-torch, fit 64, predict 512", "real refits", *FORWARD),
+    "B": (
+        *OURS,
+        LAPLACE_TORCH[0],
+        "laplace-torch, fit 64, predict 512",
+        "literal Algorithm 1",
+        "real refits",
+        *FORWARD,
+    ),
 }
 CLOSED_FORM = "LinearRUE / laplace-torch in batches of 512"
 CLOSED_FORM_BEST = "LinearRUE / laplace-torch in its fastest batches"
@@ -291,6 +298,7 @@ def page(results: Results) -> str:
         most_seconds=MOST_SECONDS,
         most_gib=MOST_GIB,
         gpu=gpu_words(),
+        note=results.get("note", ""),
     )
 
 
@@ -426,6 +434,8 @@ parameters over the distance that members move.
 ## On a GPU
 
 {gpu}
+
+{note}
 
 Versions: {versions}.
 """
