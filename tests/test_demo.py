@@ -1,10 +1,15 @@
 """The demo and the command line, as a newcomer meets them."""
 
+import io
+from pathlib import Path
+
 import numpy as np
+import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
-from rue import plots
+from rue import evaluate, plots
 from rue.cli import app
 from rue.experiments import demo, paper_network
 from rue.methods import METHODS
@@ -25,6 +30,16 @@ def test_the_demo_prints_what_a_clinician_reads_and_draws_its_figures(tmp_path, 
         "error_after_deferral.png",
         "spread_and_error.png",
     }
+
+
+@pytest.mark.slow
+def test_the_readme_tells_what_the_demo_finds():
+    held_out = demo.cross_audit(0, Console(file=io.StringIO()))
+    assert f"{1 - demo.resampling_share(held_out):.0%}" == "95%"
+    assert abs(evaluate.mean_auc(held_out.score["LinearRUE"], held_out.error) - 0.5) < 0.03
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    assert "make up 95 %" in readme
+    assert "AUC about 0.5" in readme
 
 
 def test_training_lowers_the_papers_objective():

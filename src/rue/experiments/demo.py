@@ -164,16 +164,21 @@ def _comparison(held_out: HeldOut) -> Table:
 
 def _summary(held_out: HeldOut) -> str:
     """What to make of it, in the numbers at hand."""
-    resampling = (held_out.std**2).mean() / (held_out.total_std**2).mean()
+    share = resampling_share(held_out)
     reach = norm.ppf(0.95) * held_out.total_std
     inside = evaluate.coverage(held_out.target, held_out.prediction - reach, held_out.prediction + reach)
     return (
-        f"\nAnother training set would account for {resampling:.0%} of the variance of the errors that {HEADLINE} "
-        f"expects; the other {1 - resampling:.0%} is noise, which no training set of this size removes. Where noise "
-        "rules, a score of resampling alone finds few of the large errors: compare the AUCs.\n"
+        f"\nOf the error variance that {HEADLINE} expects, {share:.0%} comes from the choice of training patients; the "
+        f"other {1 - share:.0%} is what the training residuals show, noise and misfit. Where those rule, a score of "
+        "resampling alone finds few of the large errors: compare the AUCs.\n"
         f"Nominal 90 % intervals hold {inside.value:.0%} of the {inside.n} patients (95 % confidence: {inside.low:.0%} "
         f"to {inside.high:.0%}).\n"
     )
+
+
+def resampling_share(held_out: HeldOut) -> float:
+    """The share of resampling in the expected error variance."""
+    return float((held_out.std**2).mean() / (held_out.total_std**2).mean())
 
 
 def _draw(held_out: HeldOut, out: Path) -> list[Path]:
