@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,7 @@ class Auditor:
     assess: Assessor = field(repr=False)
     noise: Tensor | None = field(repr=False)  # (k, k), the residual covariance
     facts: Facts = field(repr=False)
+    predictor: Callable[[Model, Inputs], Tensor] = field(default=outputs, repr=False)  # else a method's own networks
 
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
@@ -59,10 +61,10 @@ class Auditor:
         )
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """The model's own predictions, with `total_std` (else `std`) where asked: scikit-learn's convention."""
+        """The audited predictions, with `total_std` (else `std`) where asked: scikit-learn's convention."""
         if not return_std:
             with untouched():
-                found = torch.cat([outputs(self.model, chunk).cpu() for chunk in self._chunks(X)])
+                found = torch.cat([self.predictor(self.model, chunk).cpu() for chunk in self._chunks(X)])
             return _squeezed(_array(found))
         audit = self.audit(X)
         spread = audit.std if audit.total_std is None else audit.total_std

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
-from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Model, Solver
+from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Solver
 from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
 from rue.errors import ModelError, RueWarning, SettingError
@@ -37,8 +37,18 @@ class Fitting:
             warnings.warn(inverted.damped.warning, RueWarning, stacklevel=3)
         return inverted
 
-    def auditor(self, assess: Assessor, facts: Facts, *, noise: bool = True) -> Auditor:
-        """Put together what the method found; `noise` adds the paper's residual variance."""
+    def auditor(
+        self,
+        assess: Assessor,
+        facts: Facts,
+        *,
+        noise: bool = True,
+        predictor: Callable[[Model, Inputs], Tensor] = outputs,
+    ) -> Auditor:
+        """Put together what the method found; `noise` adds the paper's residual variance.
+
+        `predictor` is what predicts where a method has networks of its own: (m, k).
+        """
         residual = residual_covariance(self.model, self.data) if noise and self.model.gaussian else None
         found: Facts = {
             "method": repr(self.method),
@@ -52,7 +62,7 @@ class Fitting:
             "seconds_fit": time.perf_counter() - self.started,
             "warnings": tuple(self.said),
         }
-        return Auditor(type(self.method).__name__, self.model, assess, residual, found)
+        return Auditor(type(self.method).__name__, self.model, assess, residual, found, predictor)
 
 
 @contextmanager

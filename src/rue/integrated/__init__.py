@@ -1,0 +1,1 @@
+"""Methods that train networks of their own: one file each."""
