@@ -7,6 +7,7 @@ RueError
 │   ├── DeviceError                 tensors that live apart
 │   └── ModelError                  a model that cannot be audited as it stands
 ├── SettingError (ValueError)       settings that contradict each other or the problem
+├── FetchError (OSError)            a data set that is not at hand and could not be fetched
 └── NumericalError (ArithmeticError)
     ├── NotConvergedError           an answer whose residual is too large to believe
     ├── NotPositiveDefiniteError    curvature that cannot be inverted as it stands
@@ -41,6 +42,10 @@ class ModelError(InputError):
 
 class SettingError(RueError, ValueError):
     """Settings contradict each other or the problem at hand."""
+
+
+class FetchError(RueError, OSError):
+    """A data set is not at hand and could not be fetched."""
 
 
 class NumericalError(RueError, ArithmeticError):

@@ -32,7 +32,7 @@ def quiet() -> Iterator[None]:
 
 def track(label: str, items: Iterable[T], total: int | None = None) -> Iterator[T]:
     """Hand on the items; once they have taken longer than `PATIENCE`, show how far they are."""
-    if _quiet.get() or os.environ.get("RUE_PROGRESS") == "0" or not sys.stderr.isatty():
+    if _silenced():
         yield from items
         return
     start = time.monotonic()
@@ -46,6 +46,22 @@ def track(label: str, items: Iterable[T], total: int | None = None) -> Iterator[
     else:
         return
     yield from _with_bar(label, iterator, done, total)
+
+
+@contextmanager
+def waiting(label: str) -> Iterator[None]:
+    """Show that something of unknown length, such as a download, goes on inside this block."""
+    if _silenced():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(label):
+        yield
+
+
+def _silenced() -> bool:
+    return _quiet.get() or os.environ.get("RUE_PROGRESS") == "0" or not sys.stderr.isatty()
 
 
 def _with_bar(label: str, items: Iterator[T], done: int, total: int | None) -> Iterator[T]:

@@ -1,1 +1,17 @@
-"""Methods that train networks of their own: one file each."""
+"""Methods that train networks of their own: one file each. A new one is a file and a line in `INTEGRATED`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rue.integrated.deep_ensemble import DeepEnsemble
+from rue.integrated.mc_dropout import MCDropout
+from rue.integrated.refit_bootstrap import RefitBootstrap
+from rue.integrated.training import Adam
+
+INTEGRATED: dict[str, Callable[[], Any]] = {
+    "MC dropout": MCDropout,
+    "Deep ensemble": DeepEnsemble,
+    "Refit bootstrap": RefitBootstrap,
+}
+
+__all__ = ["INTEGRATED", "Adam", "DeepEnsemble", "MCDropout", "RefitBootstrap"]

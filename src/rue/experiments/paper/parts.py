@@ -1,0 +1,162 @@
+"""The parts of the paper's experiments that compute: each a function over some splits of a data set at once."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rue.concepts import Model
+from rue.errors import RueWarning
+from rue.experiments.paper.protocol import Problem
+from rue.experiments.paper_network import ALPHA, HIDDEN, RECIPE, paper_network, train, train_many
+from rue.integrated import PBP, DeepEnsemble, MCDropout, RefitBootstrap
+from rue.integrated.architecture import flat
+from rue.integrated.training import Adam
+from rue.methods import METHODS
+from rue.models import wrap
+from rue.randomness import untouched
+from rue.result import Array, Audit
+
+Arrays = dict[str, Array]  # what a part says of one split, by name
+Run = Callable[[Sequence[Problem], Sequence[Mapping[str, Array]]], list[Arrays]]
+
+REFITS = 50
+LITTLE = 1e-3  # the penalty of networks that are regularised otherwise
+AUDITS = tuple(METHODS)
+WITH_DENSITY = tuple(name for name in AUDITS if "ensity" not in name and "distance" not in name)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A computation over splits, its settings in words, how many splits it takes at once, and whose results it reads."""
+
+    run: Run
+    settings: str
+    at_once: int  # on a processor; a GPU takes all
+    needs: str | None = None
+
+
+def networks(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    """The paper's network of every split, trained as one batched model: theta (d,)."""
+    start = time.perf_counter()
+    nets = train_many([(p.X, p.y) for p in problems], [p.split for p in problems])
+    seconds = np.array((time.perf_counter() - start) / len(problems))
+    return [{"theta": flat(net).cpu().numpy(), "seconds": seconds} for net in nets]
+
+
+def audits(names: Sequence[str]) -> Run:
+    """The paper's network audited by these methods."""
+
+    def run(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+        return [_audit(problem, own["theta"], names) for problem, own in zip(problems, trained, strict=True)]
+
+    return run
+
+
+def refits(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    """The paper's network really trained on resampled rows, and how long one takes when trained alone."""
+    method = RefitBootstrap(members=REFITS, seed=problems[0].split, training=RECIPE)
+    models = [_trained(problem, own["theta"]) for problem, own in zip(problems, trained, strict=True)]
+    start = time.perf_counter()
+    auditors = method.fit_many(models, [(p.X, p.y) for p in problems])
+    seconds = (time.perf_counter() - start) / len(problems)
+    alone = _seconds_of_one(problems[0]) if problems[0].split == 0 else np.nan
+    found = []
+    for problem, auditor in zip(problems, auditors, strict=True):
+        said = _in_units(problem, auditor.audit(problem.X_new), "Refit bootstrap")
+        found.append({**said, "seconds": np.array(seconds), "seconds_alone": np.array(alone)})
+    return found
+
+
+def integrated(method: Callable[[int], Any]) -> Run:
+    """A method that trains, on the architecture its publication has: 50 rectified units."""
+
+    def run(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+        models = [wrap(_rectified(p), loss="squared_error", l2=LITTLE) for p in problems]
+        start = time.perf_counter()
+        auditors = method(len(problems[0].y)).fit_many(models, [(p.X, p.y) for p in problems])
+        seconds = np.array((time.perf_counter() - start) / len(problems))
+        name = type(method(2)).__name__
+        return [
+            {**_in_units(problem, auditor.audit(problem.X_new), name), "seconds": seconds}
+            for problem, auditor in zip(problems, auditors, strict=True)
+        ]
+
+    return run
+
+
+def _audit(problem: Problem, theta: Array, names: Sequence[str]) -> Arrays:
+    model = _trained(problem, theta)
+    found: Arrays = {}
+    for name in names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RueWarning)  # sampled members that drift are counted below
+            audit = METHODS[name]().fit(model, (problem.X, problem.y)).audit(problem.X_new)
+        seconds = audit.facts["seconds_fit"] + audit.facts["seconds_audit"]
+        found |= _in_units(problem, audit, name)
+        found |= {f"{name}/seconds": np.array(seconds), f"{name}/warnings": np.array(len(audit.facts["warnings"]))}
+    return found
+
+
+def _in_units(problem: Problem, audit: Audit, name: str) -> Arrays:
+    """Prediction, spread and score in the units of the target, where the method has them."""
+    scale = float(problem.units.scale)
+    found = {f"{name}/prediction": audit.prediction * scale + problem.units.mean, f"{name}/score": audit.score * scale}
+    if audit.std is not None:
+        found[f"{name}/std"] = audit.std * scale
+    if audit.total_std is not None:
+        found[f"{name}/total_std"] = audit.total_std * scale
+    return found
+
+
+def _trained(problem: Problem, theta: Array) -> Model:
+    net = paper_network(problem.X.shape[1], problem.split).to(problem.X.device)
+    nn.utils.vector_to_parameters(torch.tensor(theta).to(problem.X), net.parameters())
+    return wrap(net, loss="squared_error", l2=ALPHA)
+
+
+def _rectified(problem: Problem) -> nn.Module:
+    with untouched():
+        net = nn.Sequential(nn.Linear(problem.X.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
+    return net.to(problem.X.device)
+
+
+def _seconds_of_one(problem: Problem) -> float:
+    """One training alone, as 50 refits one after another would need each."""
+    net = paper_network(problem.X.shape[1], problem.split).to(problem.X.device)
+    start = time.perf_counter()
+    train(net, problem.X, problem.y, problem.split)
+    return time.perf_counter() - start
+
+
+def _long_enough(n: int, steps: int, batch: int) -> int:
+    """Epochs for about as many steps, whatever the size of the training set."""
+    return max(40, round(steps * batch / n))
+
+
+def _dropout(n: int) -> MCDropout:
+    return MCDropout(training=Adam(_long_enough(n, 10_000, 128), 128, 0.003))
+
+
+def _ensemble(n: int) -> DeepEnsemble:
+    return DeepEnsemble(training=Adam(_long_enough(n, 2_000, 100), 100, 0.01))
+
+
+def _pbp(n: int) -> PBP:  # noqa: ARG001  one recipe for every size, as published
+    return PBP()
+
+
+PARTS: dict[str, Part] = {
+    "networks": Part(networks, repr(RECIPE), at_once=20),
+    "pbp": Part(integrated(_pbp), repr(_pbp(1000)), at_once=20),
+    "dropout": Part(integrated(_dropout), repr(_dropout(1000)), at_once=10),
+    "ensembles": Part(integrated(_ensemble), repr(_ensemble(1000)), at_once=10),
+    "refits": Part(refits, repr((RECIPE, REFITS)), at_once=4, needs="networks"),
+    "audits": Part(audits(AUDITS), repr([METHODS[name]() for name in AUDITS]), at_once=1, needs="networks"),
+    "likelihoods": Part(audits(WITH_DENSITY), repr([METHODS[name]() for name in WITH_DENSITY]), 1, needs="networks"),
+}

@@ -1,0 +1,59 @@
+"""Results on disk: a file appears whole or not at all, so that an interrupted run loses and repeats nothing."""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rue.experiments.paper.parts import Arrays
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of results, each named by the work that made it."""
+
+    folder: Path
+
+    def path(self, protocol: str, data: str, part: str, splits: Sequence[int], settings: str) -> Path:
+        """Where the results of these splits belong; other settings have another place."""
+        mark = hashlib.sha256(settings.encode()).hexdigest()[:8]
+        return self.folder / protocol / data / f"{part}-{splits[0]:02d}-{splits[-1]:02d}-{mark}.npz"
+
+    def save(self, path: Path, found: Sequence[Arrays], splits: Sequence[int], facts: dict[str, object]) -> None:
+        """Write under another name, then rename."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        arrays = {
+            f"{split}/{name}": _small(value)
+            for split, own in zip(splits, found, strict=True)
+            for name, value in own.items()
+        }
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        with draft.open("wb") as file:
+            np.savez_compressed(file, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+
+    def load(self, path: Path) -> tuple[dict[int, Arrays], dict[str, object]] | None:
+        """The arrays of each split and the facts; None where there is no such file, or an unreadable one."""
+        try:
+            with np.load(path) as file:
+                facts = json.loads(str(file["facts"]))
+                found: dict[int, Arrays] = {}
+                for key in file.files:
+                    if key != "facts":
+                        split, name = key.split("/", 1)
+                        found.setdefault(int(split), {})[name] = file[key]
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            return None
+        return found, facts
+
+
+def _small(values: np.ndarray) -> np.ndarray:
+    """Results in single precision: a run has millions of them."""
+    return np.asarray(values, dtype=np.float32)

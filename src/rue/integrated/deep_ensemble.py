@@ -1,0 +1,137 @@
+"""Deep ensembles (Lakshminarayanan et al. 2017): networks that predict a mean and a variance, trained apart."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import softplus
+
+from rue.auditor import Auditor
+from rue.concepts import Assessment, Inputs, Model
+from rue.errors import ModelError, SettingError
+from rue.integrated.architecture import flat, initialised, module_of, with_linear_layers
+from rue.integrated.training import Adam, TrainingSets, stack, train
+from rue.methods.ensemble import check_members
+from rue.methods.fitting import Fitting, fitting
+from rue.models.parameters import Layout
+
+FLOOR = 1e-6  # of the predicted variance, as in the publication
+
+
+@dataclass(frozen=True)
+class DeepEnsemble:
+    """b networks of the wrapped architecture with a second head for the variance, trained on the Gaussian NLL.
+
+    Only the architecture is taken from the wrapped model. `adversarial` is the step of the fast gradient sign
+    method as a share of each input's range (0.01 in the publication; 0 is without). `l2` is the coefficient of
+    ½‖θ‖² beside the summed loss. The prediction is the mixture's mean; `score` is the std of the members' means.
+    """
+
+    members: int = 5
+    seed: int = 0
+    training: Adam = field(default_factory=lambda: Adam(epochs=40, batch=100, learning_rate=0.01))
+    adversarial: float = 0.0
+    l2: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_members(self.members)
+        if self.adversarial < 0 or self.l2 < 0:
+            raise SettingError(f"adversarial and l2 must be at least 0, got {self.adversarial} and {self.l2}")
+
+    def fit(self, model: Model, data: Any) -> Auditor:
+        """Train the members."""
+        return self.fit_many([model], [data])[0]
+
+    def fit_many(self, models: Sequence[Model], data: Sequence[Any]) -> list[Auditor]:
+        """The same for several training sets of one size and models of one kind, in one batched training."""
+        with ExitStack() as contexts:
+            fits = [contexts.enter_context(fitting(self, *pair)) for pair in zip(models, data, strict=True)]
+            heads = two_headed(fits[0].model)
+            thetas = self._train(heads, fits)
+            assessors = [Mixture(heads, own) for own in thetas]
+            return [
+                fit.auditor(assess, {}, noise=False, predictor=assess.mean)
+                for fit, assess in zip(fits, assessors, strict=True)
+            ]
+
+    def _train(self, heads: "Heads", fits: Sequence[Fitting]) -> Tensor:
+        """Every member is a training set of its own, with its own start and order: (g, b, d)."""
+        sets, weight = stack([fit.data for fit in fits], self.seed)
+        each = torch.arange(len(fits)).repeat_interleave(self.members)
+        seeds = [self.members * seed + j for seed in sets.seeds for j in range(self.members)]
+        x = sets.inputs[each]
+        reach = self.adversarial * (x.amax(1, keepdim=True) - x.amin(1, keepdim=True)).expand_as(x)
+        starts = torch.stack([flat(initialised(heads.module, seed)) for seed in seeds]).to(x)
+        own = TrainingSets((x, reach), sets.targets[each], seeds)
+        found = train(self._objective(heads, sets.n), starts[:, None], own, weight[each][:, None], self.training)
+        return found.reshape(len(fits), self.members, -1)
+
+    def _objective(self, heads: "Heads", n: int) -> Any:
+        def nll(theta: Tensor, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+            mean, variance = heads(theta, x)
+            return (weights[:, None] * 0.5 * (variance.log() + (y - mean).square() / variance)).sum(1).mean()
+
+        def objective(theta: Tensor, inputs: tuple[Tensor, Tensor], y: Tensor, weights: Tensor) -> Tensor:
+            x, reach = inputs
+            loss = nll(theta, x, y, weights)
+            if self.adversarial:
+                worse = x + reach * grad(nll, argnums=1)(theta, x, y, weights).sign()
+                loss = 0.5 * (loss + nll(theta, worse.detach(), y, weights))
+            return loss + self.l2 / (2 * n) * theta.square().sum()
+
+        return objective
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A module that returns (c, 2k), as functions of its parameters: the means and the variances, (c, k) each."""
+
+    module: nn.Module
+    layout: Layout
+
+    def __call__(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and variances."""
+        mean, raw = functional_call(self.module, self.layout.split(theta), (x,)).chunk(2, dim=-1)
+        return mean, softplus(raw) + FLOOR
+
+
+def two_headed(model: Model) -> Heads:
+    """The wrapped architecture with twice the outputs."""
+    if not model.gaussian:
+        raise ModelError(
+            'the heads are Gaussian and stand for a squared error; wrap the model with loss="squared_error"'
+        )
+
+    def make(layer: nn.Linear, is_last: bool) -> nn.Linear:
+        if not is_last:
+            return layer
+        return nn.Linear(layer.in_features, 2 * layer.out_features, bias=layer.bias is not None).to(layer.weight)
+
+    module = with_linear_layers(module_of(model), make)
+    parameters = dict(module.named_parameters())
+    return Heads(module, Layout(tuple(parameters), tuple(p.shape for p in parameters.values())))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Members (b, d) of equal weight: the spread of their means, and the mean of their variances."""
+
+    heads: Heads = field(repr=False)
+    thetas: Tensor = field(repr=False)
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:  # noqa: ARG002  the members have their own
+        """The mixture's first two moments."""
+        with torch.no_grad():
+            means, variances = vmap(lambda theta: self.heads(theta, inputs))(self.thetas)
+        means, variances = means.double(), variances.double()
+        centred = means - means.mean(0)
+        covariance = torch.einsum("bci,bcj->cij", centred, centred) / len(means)
+        return Assessment(means.mean(0), covariance, torch.diag_embed(variances.mean(0)))
+
+    def mean(self, model: Model, inputs: Inputs) -> Tensor:
+        """The mixture's mean (c, k)."""
+        return self(model, inputs).prediction
