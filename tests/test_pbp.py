@@ -59,7 +59,8 @@ def networks(widths, problems, seed, spread=1.0):
 def learn(found, rows, targets):
     """One step on rows (g, p) without the constant."""
     with_one = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
-    found.learn(with_one.T[:, :, None] / math.sqrt(with_one.shape[1]), targets)
+    with np.errstate(all="ignore"):  # as in training
+        found.learn(with_one.T[:, :, None] / math.sqrt(with_one.shape[1]), targets)
 
 
 # One problem, one row, one formula at a time.
@@ -85,12 +86,12 @@ def naive_output(row, means, variances):
     return mean[0], variance[0]
 
 
-def naive_step(row, target, means, variances):
+def naive_step(row, target, means, variances, noise=(6.0, 6.0)):
     """m + v ∂m and v − v²((∂m)² − 2∂v) by automatic derivatives, where the variance stays positive; what was undone."""
     means = [torch.from_numpy(m).clone().requires_grad_() for m in means]
     variances = [torch.from_numpy(v).clone().requires_grad_() for v in variances]
     mean, variance = naive_output(torch.from_numpy(row), means, variances)
-    log_z = Normal(mean, (variance + 6.0 / (6.0 - 1)).sqrt()).log_prob(torch.tensor(target))
+    log_z = Normal(mean, (variance + noise[1] / (noise[0] - 1)).sqrt()).log_prob(torch.tensor(target))
     slopes = torch.autograd.grad(log_z, [*means, *variances])
     stepped, undone = [], 0
     for m, v, dm, dv in zip(means, variances, slopes[: len(means)], slopes[len(means) :], strict=True):
@@ -127,6 +128,13 @@ def test_weights_whose_variance_would_turn_negative_stay_where_they_are():
     stayed = compare_step(found, 2 * rng.standard_normal((4, 3)), 30 * rng.standard_normal(4))
     assert stayed > 0
     assert all((variance > 0).all() for _, variance in found.weights())
+
+
+def test_a_noise_that_an_outlier_would_leave_without_variance_stays_what_it_was():
+    found = networks((3, 5, 1), 2, seed=4)
+    learn(found, np.ones((2, 3)), np.array([1.0, 1e3]))
+    assert found.noise.shape[0] != 6.0
+    assert found.noise.shape[1] == found.noise.rate[1] == 6.0
 
 
 @pytest.mark.parametrize("alpha", [-1e5, -300, -45, -38.2, -20, -8, -1, 0, 1e-3, 1, 8, 9.9, 10.1, 38.2, 300, 1e5])
@@ -220,40 +228,86 @@ def test_the_gamma_distribution_follows_the_integrated_posterior_where_the_stude
     assert found.shape[0] - shape == pytest.approx(wanted_shape - shape, rel=0.05, abs=0.05)
 
 
-def naive_refinement(mean, variance, sweeps):
+def naive_gamma(shape, rate, residual, variance):
+    """The paper's α and β from Z, Z₁ and Z₂."""
+    z, z1, z2 = (norm.pdf(residual, scale=math.sqrt(variance + rate / (shape + j - 1))) for j in range(3))
+    return (
+        1 / (z * z2 / z1**2 * (shape + 1) / shape - 1),
+        1 / (z2 / z1 * (shape + 1) / rate - z1 / z * shape / rate),
+    )
+
+
+def naive_sweep(mean, variance, factors, shape, rate):
     """Expectation propagation on the factors N(w | 0, 1/λ), one problem, in natural parameters throughout."""
-    shape, rate = 6.0, 6.0
-    factors = [[5 / 6, 0.0, 0.0, 0.0] for _ in mean]  # precision, precision × mean, shape, rate
-    for _ in range(sweeps):
-        for i, (precision, shift, own_shape, own_rate) in enumerate(factors):
-            v = 1 / (1 / variance[i] - precision)
-            a, b = shape - own_shape, rate - own_rate
-            if not (0 < v < 1e6 and a > 1 and b > 0):
-                continue
-            m = v * (mean[i] / variance[i] - shift)
-            z, z1, z2 = (norm.pdf(m, scale=math.sqrt(v + b / (a + j - 1))) for j in range(3))
-            total = v + b / (a - 1)
-            by_mean, by_variance = -m / total, 0.5 * (m**2 / total**2 - 1 / total)
-            mean[i], variance[i] = m + v * by_mean, v - v**2 * (by_mean**2 - 2 * by_variance)
-            shape = 1 / (z * z2 / z1**2 * (a + 1) / a - 1)
-            rate = 1 / (z2 / z1 * (a + 1) / b - z1 / z * a / b)
-            factors[i] = [1 / variance[i] - 1 / v, mean[i] / variance[i] - m / v, shape - a, rate - b]
+    for i, (precision, shift, own_shape, own_rate) in enumerate(factors):
+        rest, a, b = 1 / variance[i] - precision, shape - own_shape, rate - own_rate
+        if not (rest > 1e-6 and a > 1 and b > 0):
+            continue
+        v, m = 1 / rest, (mean[i] / variance[i] - shift) / rest
+        total = v + b / (a - 1)
+        by_mean, by_variance = -m / total, 0.5 * (m**2 / total**2 - 1 / total)
+        mean[i], variance[i] = m + v * by_mean, v - v**2 * (by_mean**2 - 2 * by_variance)
+        shape, rate = naive_gamma(a, b, m, v)
+        factors[i] = [1 / variance[i] - 1 / v, mean[i] / variance[i] - m / v, shape - a, rate - b]
     return shape, rate
+
+
+def untouched_factors(count):
+    """Precision, precision × mean, shape and rate that each prior factor has contributed at the start."""
+    return [[5 / 6, 0.0, 0.0, 0.0] for _ in range(count)]
 
 
 def test_refining_the_prior_is_expectation_propagation_in_natural_parameters():
     rng = np.random.default_rng(8)
     mean, variance = rng.standard_normal((12, 3)), rng.uniform(0.01, 1.1, (12, 3))
-    variance[4, 1] = 1.3  # wider than its prior factor: there is no cavity, and it is left alone
-    prior, wanted_mean, wanted_variance = Prior(12, 3), mean.copy(), variance.copy()
+    left_alone = (np.array([4, 7, 2]), np.array([1, 2, 0]))
+    variance[left_alone] = 1.3, 1.2 * (1 - 1e-9), 1.2  # wider than their prior factor, or no data ever reached them
+    prior, wanted_mean, wanted_variance, before = Prior(12, 3), mean.copy(), variance.copy(), variance.copy()
     for _ in range(3):
         prior.refine(mean, variance)
     for i in range(3):
-        shape, rate = naive_refinement(wanted_mean[:, i], wanted_variance[:, i], sweeps=3)
+        factors, shape, rate = untouched_factors(12), 6.0, 6.0
+        for _ in range(3):
+            shape, rate = naive_sweep(wanted_mean[:, i], wanted_variance[:, i], factors, shape, rate)
         np.testing.assert_allclose([prior.gamma.shape[i], prior.gamma.rate[i]], [shape, rate], rtol=1e-9)
     np.testing.assert_allclose(mean, wanted_mean, rtol=1e-9)
     np.testing.assert_allclose(variance, wanted_variance, rtol=1e-9)
-    assert variance[4, 1] == 1.3
+    np.testing.assert_array_equal(variance[left_alone], before[left_alone])
+
+
+def naive_training(X, y, widths, epochs, seed):
+    """The whole algorithm on one standardised problem: the layers' moments and the noise."""
+    random = torch.Generator().manual_seed(seed)
+    sizes = [(a + 1, b) for a, b in pairwise(widths)]
+    means = [torch.randn(size, generator=random, dtype=torch.float64).numpy() / math.sqrt(size[0]) for size in sizes]
+    variances = [np.full(size, 6 / 5) for size in sizes]
+    factors, noise, prior = untouched_factors(sum(a * b for a, b in sizes)), (6.0, 6.0), (6.0, 6.0)
+    for _ in range(epochs):
+        for i in torch.randperm(len(X), generator=random).tolist():
+            output = naive_output(
+                torch.from_numpy(X[i]), *([torch.from_numpy(p) for p in q] for q in (means, variances))
+            )
+            stepped, _ = naive_step(X[i], y[i], means, variances, noise)
+            noise = naive_gamma(*noise, y[i] - output[0].item(), output[1].item())
+            means, variances = ([moments[j].numpy() for moments in stepped] for j in (0, 1))
+        flat = [np.concatenate([part.reshape(-1) for part in parts]) for parts in (means, variances)]
+        prior = naive_sweep(*flat, factors, *prior)
+        ends = np.cumsum([a * b for a, b in sizes])[:-1]
+        means, variances = (
+            [part.reshape(size) for part, size in zip(np.split(parts, ends), sizes, strict=True)] for parts in flat
+        )
+    return means, variances, noise[1] / (noise[0] - 1)
+
+
+def test_training_is_the_algorithm_step_by_step():
+    X, y = regression(15, seed=0)
+    X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
+    means, variances, noise = naive_training(X, y, (3, 4, 1), epochs=3, seed=2)
+    auditor = PBP(epochs=3, seed=2).fit(wrapped(net(3, 4, 1)), (X, y))
+    for (mean, variance), wanted_mean, wanted_variance in zip(auditor.assess.layers, means, variances, strict=True):
+        np.testing.assert_allclose(mean, wanted_mean, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(variance, wanted_variance, rtol=1e-7)
+    assert auditor.facts["noise"] == pytest.approx(noise, rel=1e-8)
 
 
 def test_problems_side_by_side_learn_what_each_learns_alone():

@@ -16,6 +16,11 @@ def small(monkeypatch):
     monkeypatch.setattr(claim1, "MEMBERS", (10, 30, 100, 300, 1000, 3000))
 
 
+@pytest.fixture(scope="module")
+def network():
+    return claim1.network(50, 0, claim1.FIXED)
+
+
 def by_hand(situation):
     """Influences B (m, n) = g(x)ᵀ H⁻¹ gᵢ rᵢ and predictions of the curve, all derivatives written out."""
     first, second = situation.net.theta.detach().numpy()
@@ -39,12 +44,11 @@ def test_both_closed_forms_of_the_curve_are_those_derived_by_hand(at):
     np.testing.assert_allclose(claim**2 - exact**2, B.sum(1) ** 2 / 60, rtol=1e-5, atol=1e-12)
 
 
-def test_the_closed_forms_of_the_network_are_linear_rue_with_dependent_and_independent_weights():
-    situation = claim1.network(50, 0, claim1.FIXED)
-    fit = situation.fitted()
-    for found, resampler in zip(claim1.closed_forms(fit, situation), (Multinomial(), Poisson()), strict=True):
+def test_the_closed_forms_of_the_network_are_linear_rue_with_dependent_and_independent_weights(network):
+    fit = network.fitted()
+    for found, resampler in zip(claim1.closed_forms(fit, network), (Multinomial(), Poisson()), strict=True):
         method = rue.LinearRUE(curvature=rue.curvature.Hessian(), damping=SmallestEigenvalue(), resampler=resampler)
-        audit = method.fit(fit.model, (situation.X, situation.y)).audit(situation.new)
+        audit = method.fit(fit.model, (network.X, network.y)).audit(network.new)
         np.testing.assert_allclose(found, audit.std, rtol=1e-8)
 
 
@@ -65,17 +69,17 @@ def test_groups_of_members_are_consecutive_and_what_is_left_over_is_dropped():
     np.testing.assert_allclose(claim1.deviations(values, 3), expected)
 
 
-def test_the_parts_multiply_to_the_whole():
-    errors = claim1.member_errors(claim1.network(50, 0, claim1.FIXED), 0)
+def test_the_parts_multiply_to_the_whole(network):
+    errors = claim1.member_errors(network, 0)
     finite = 1 + errors["finite n", None]
     for b in claim1.MEMBERS:
         product = (1 + errors["sampling", b]) * (1 + errors["linearisation", b]) / finite
         np.testing.assert_allclose(1 + errors["together", b], product, rtol=1e-12)
 
 
-def test_sampling_error_is_one_over_the_root_of_2b():
+def test_sampling_error_is_one_over_the_root_of_2b(network):
     """Root mean squares over at least 10 groups; a tenth of the exponent and 25 % of the constant are allowed."""
-    errors = claim1.member_errors(claim1.network(50, 0, claim1.FIXED), 0)
+    errors = claim1.member_errors(network, 0)
     members = np.array([10, 30, 100, 300])
     rms = np.array([np.sqrt(np.mean(errors["sampling", b] ** 2)) for b in members])
     assert np.polyfit(np.log(members), np.log(rms), 1)[0] == pytest.approx(-0.5, abs=0.1)
@@ -92,12 +96,12 @@ def test_claim_1_is_exact_at_an_optimum_without_penalty():
 
 
 @pytest.mark.parametrize(
-    ("at", "exponent", "allowed"),
-    [(claim1.FIXED, -2.0, 0.1), (claim1.GROWING, 0.0, 0.1), (claim1.NOT_FITTED, -1.0, 0.3)],
+    ("at", "exponent", "allowed", "data_sets"),
+    [(claim1.FIXED, -2.0, 0.1, 5), (claim1.GROWING, 0.0, 0.1, 5), (claim1.NOT_FITTED, -1.0, 0.3, 30)],
 )
-def test_what_finite_n_costs_falls_at_the_rate_of_its_case(at, exponent, allowed):
-    """Means over 25 data sets: of something like χ² where parameters do not know the rows, hence what is allowed."""
-    small, large = finite_n(800, at, 25), finite_n(6400, at, 25)
+def test_what_finite_n_costs_falls_at_the_rate_of_its_case(at, exponent, allowed, data_sets):
+    """Means over data sets: of something like χ² where parameters do not know the rows, hence more of them."""
+    small, large = finite_n(800, at, data_sets), finite_n(6400, at, data_sets)
     assert np.log(large / small) / np.log(8) == pytest.approx(exponent, abs=allowed)
     assert small > 0
 
@@ -121,8 +125,10 @@ def test_the_kernel_matrix_is_positive_semi_definite_and_of_the_rank_of_a_square
 @pytest.fixture
 def few(monkeypatch):
     """What `compute` finds in a few seconds."""
-    monkeypatch.setattr(claim1, "SIZES", (50, 70, 100))
-    monkeypatch.setattr(claim1, "SPECTRUM_SIZE", 100)
+    monkeypatch.setattr(claim1, "SIZES", (30, 40, 50))
+    monkeypatch.setattr(claim1, "SPECTRUM_SIZE", 50)
+    monkeypatch.setattr(claim1, "POOL", 300)
+    monkeypatch.setattr(claim1, "MEMBERS", (10, 20, 30, 60, 100, 300))
     for name in ("SAMPLED", "CLOSED"):
         monkeypatch.setattr(claim1, name, tuple(case._replace(data_sets=1) for case in getattr(claim1, name)))
     return claim1.compute(seed=0)
@@ -141,7 +147,7 @@ def test_table_figure_and_findings_come_from_what_was_measured(few, tmp_path):
 
 @pytest.mark.slow
 def test_the_whole_measurement_has_the_exponents_of_theory(monkeypatch):
-    """About a minute. The allowances are twice the scatter between seeds, as far as a few were looked at."""
+    """About a minute. What is allowed holds the two seeds that were looked at, 0 and 1."""
     monkeypatch.setattr(claim1, "POOL", 9000)
     monkeypatch.setattr(claim1, "MEMBERS", (10, 30, 100, 300, 1000, 3000, 9000))
     found = claim1.compute()

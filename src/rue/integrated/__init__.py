@@ -5,13 +5,15 @@ from typing import Any
 
 from rue.integrated.deep_ensemble import DeepEnsemble
 from rue.integrated.mc_dropout import MCDropout
+from rue.integrated.pbp import PBP
 from rue.integrated.refit_bootstrap import RefitBootstrap
 from rue.integrated.training import Adam
 
 INTEGRATED: dict[str, Callable[[], Any]] = {
+    "PBP": PBP,
     "MC dropout": MCDropout,
     "Deep ensemble": DeepEnsemble,
     "Refit bootstrap": RefitBootstrap,
 }
 
-__all__ = ["INTEGRATED", "Adam", "DeepEnsemble", "MCDropout", "RefitBootstrap"]
+__all__ = ["INTEGRATED", "PBP", "Adam", "DeepEnsemble", "MCDropout", "RefitBootstrap"]

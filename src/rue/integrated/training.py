@@ -26,11 +26,15 @@ Objective = Callable[[Tensor, Inputs, Any, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Adam:
-    """Kingma & Ba's method in shuffled minibatches; the defaults are those of the paper's section 4.1."""
+    """Kingma & Ba's method in shuffled minibatches; the defaults are those of the paper's section 4.1.
+
+    With `decay` the learning rate falls linearly to zero.
+    """
 
     epochs: int = 500
     batch: int = 128
     learning_rate: float = 0.001
+    decay: bool = False
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 1 or not 0 < self.learning_rate < math.inf:
@@ -100,6 +104,8 @@ def _minimise(objective: Objective, starts: Tensor, sets: TrainingSets, weight: 
     optimiser = torch.optim.Adam([parameters], lr=recipe.learning_rate, fused=True)
     orders = [generator(seed) for seed in sets.seeds]
     networks = starts.shape[0] * starts.shape[1]
+    steps = recipe.epochs * math.ceil(sets.n / recipe.batch)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1 / steps if recipe.decay else 1.0, steps)
     for _ in track(f"training {networks} networks", range(recipe.epochs), recipe.epochs):
         order = torch.stack([torch.randperm(sets.n, generator=order) for order in orders]).to(starts.device)
         for rows in order.split(recipe.batch, dim=1):
@@ -108,6 +114,7 @@ def _minimise(objective: Objective, starts: Tensor, sets: TrainingSets, weight: 
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
+            schedule.step()
     return parameters.detach()
 
 

@@ -102,6 +102,7 @@ def minimise(net: nn.Module, X: Tensor, y: Tensor, l2: float = 0.0) -> None:
     optimiser = torch.optim.LBFGS(
         net.parameters(),
         max_iter=5000,
+        history_size=100,  # twice as fast here as the usual 10
         tolerance_grad=TOLERANCE * len(y),
         tolerance_change=0,
         line_search_fn="strong_wolfe",
@@ -184,7 +185,7 @@ def draw(found: Figure1) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 3.9), layout="constrained")
-    panels = figure.subplots(1, 3, width_ratios=(1.0, 0.95, 1.1))
+    panels = figure.subplots(1, 3)
     colour = ScalarMappable(Normalize(0, RANGE), COLOUR_MAP)
     titles = ("(a) Data: dense left, sparse right", "(b) Directions of loss gradients", "(c) Basis functions and score")
     for axes, title, fill in zip(panels, titles, (_draw_data, _draw_gradients, _draw_kernel), strict=True):

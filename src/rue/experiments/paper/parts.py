@@ -33,7 +33,7 @@ WITH_DENSITY = tuple(name for name in AUDITS if "ensity" not in name and "distan
 
 @dataclass(frozen=True)
 class Part:
-    """A computation over splits, its settings in words, how many splits it takes at once, and whose results it reads."""
+    """A computation over splits, its settings, how many splits it takes at once, and whose results it reads."""
 
     run: Run
     settings: str
@@ -46,7 +46,7 @@ def networks(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> l
     start = time.perf_counter()
     nets = train_many([(p.X, p.y) for p in problems], [p.split for p in problems])
     seconds = np.array((time.perf_counter() - start) / len(problems))
-    return [{"theta": flat(net).cpu().numpy(), "seconds": seconds} for net in nets]
+    return [{"theta": flat(net).cpu().numpy(), "seconds_networks": seconds} for net in nets]
 
 
 def audits(names: Sequence[str]) -> Run:
@@ -69,7 +69,7 @@ def refits(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) 
     found = []
     for problem, auditor in zip(problems, auditors, strict=True):
         said = _in_units(problem, auditor.audit(problem.X_new), "Refit bootstrap")
-        found.append({**said, "seconds": np.array(seconds), "seconds_alone": np.array(alone)})
+        found.append({**said, "seconds_refits": np.array(seconds), "seconds_alone": np.array(alone)})
     return found
 
 
@@ -83,7 +83,7 @@ def integrated(method: Callable[[int], Any]) -> Run:
         seconds = np.array((time.perf_counter() - start) / len(problems))
         name = type(method(2)).__name__
         return [
-            {**_in_units(problem, auditor.audit(problem.X_new), name), "seconds": seconds}
+            {**_in_units(problem, auditor.audit(problem.X_new), name), f"{name}/seconds": seconds}
             for problem, auditor in zip(problems, auditors, strict=True)
         ]
 
@@ -134,17 +134,17 @@ def _seconds_of_one(problem: Problem) -> float:
     return time.perf_counter() - start
 
 
-def _long_enough(n: int, steps: int, batch: int) -> int:
+def _epochs(n: int, steps: int, batch: int) -> int:
     """Epochs for about as many steps, whatever the size of the training set."""
-    return max(40, round(steps * batch / n))
+    return max(1, round(steps * batch / n))
 
 
 def _dropout(n: int) -> MCDropout:
-    return MCDropout(training=Adam(_long_enough(n, 10_000, 128), 128, 0.003))
+    return MCDropout(training=Adam(_epochs(n, 2_000, 128), 128, 0.01, decay=True))
 
 
 def _ensemble(n: int) -> DeepEnsemble:
-    return DeepEnsemble(training=Adam(_long_enough(n, 2_000, 100), 100, 0.01))
+    return DeepEnsemble(training=Adam(_epochs(n, 2_000, 100), 100, 0.01, decay=True))
 
 
 def _pbp(n: int) -> PBP:  # noqa: ARG001  one recipe for every size, as published

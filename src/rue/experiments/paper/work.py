@@ -112,6 +112,7 @@ def _do(plan: Plan, task: Task) -> Task:
     chosen = [problem.to(plan.device) for problem in _problems(plan, task)]
     needed = load(plan, tasks_of(plan, task, part.needs)) if part.needs else {}
     found = part.run(chosen, [needed.get(split, {}) for split in task.splits])
+    found = [{**own, "target": problem.target} for own, problem in zip(found, chosen, strict=True)]
     facts = {"seconds": time.perf_counter() - start, "part": task.part, "settings": part.settings}
     plan.store.save(task.path(plan), found, task.splits, facts)
     return task
@@ -125,3 +126,13 @@ def tasks_of(plan: Plan, task: Task, part: str) -> list[Task]:
 def _problems(plan: Plan, task: Task) -> list[Problem]:
     every = problems(task.name, task.protocol, max(task.splits) + 1, plan.folder)
     return [every[split] for split in task.splits]
+
+
+def seconds(plan: Plan, wanted: Sequence[Task]) -> dict[str, float]:
+    """Seconds of computation by part, summed over processes and runs."""
+    total: dict[str, float] = {}
+    for task in wanted:
+        stored = plan.store.load(task.path(plan))
+        if stored is not None:
+            total[task.part] = total.get(task.part, 0.0) + float(str(stored[1]["seconds"]))
+    return total

@@ -29,7 +29,7 @@ class Gamma(NamedTuple):
     def observed(self, residual: Array, variance: Array) -> "Gamma":
         """Match two moments after a residual (g,) of variance (g,) plus one over the precision was seen.
 
-        Z, Z₁ and Z₂ are N(residual | 0, variance + β/(α − 1)) at α, α + 1 and α + 2 (the paper, section 3.2).
+        Z, Z₁ and Z₂ are N(residual | 0, variance + β/(α − 1)) at α, α + 1 and α + 2.
         """
         total = variance + self.rate / (self.shape + NEXT)
         log_z = -0.5 * (np.log(total) + residual * residual / total)  # of Z, Z₁, Z₂

@@ -18,7 +18,7 @@ class FirstLayer:
 
     def __init__(self, mean: Array, variance: Array) -> None:
         self.mean, self.variance = mean, variance
-        self._scaled = np.empty_like(mean)
+        self._scaled = np.empty_like(mean)  # v x/√V
         self._shift = np.empty_like(mean)
 
     def forward(self, row: Array) -> tuple[Array, Array]:
@@ -30,7 +30,7 @@ class FirstLayer:
         return mean[:, 0], variance[:, 0]
 
     def backward(self, by_mean: Array, by_variance: Array) -> None:
-        """Move the weights; ∂m = ∂a x/√V and (∂m)² − 2∂v = ((∂a)² − 2∂b) x²/V."""
+        """Move the weights; with ∂a and ∂b the derivatives given, (∂m)² − 2∂v = ((∂a)² − 2∂b) x²/V."""
         shift, shrinkage = self._shift, self._scaled
         np.multiply(shrinkage, by_mean, out=shift)
         np.multiply(shrinkage, shrinkage, out=shrinkage)
@@ -38,8 +38,8 @@ class FirstLayer:
         _move(self.mean, self.variance, shift, shrinkage)
 
 
-class HiddenLayer:
-    """A layer between hidden units, whose inputs are uncertain too. Its weights are (g, p, h), the constant's last."""
+class LaterLayer:
+    """A layer whose inputs are uncertain, too. Its weights are (g, p, h), the constant's last."""
 
     def __init__(self, mean: Array, variance: Array) -> None:
         self.mean, self.variance = mean, variance
@@ -64,37 +64,6 @@ class HiddenLayer:
         return by_inputs[:, :-1], by_input_variance[:, :-1]
 
 
-class OutputLayer:
-    """The last layer: one output. Its weights are (g, p), the constant's last.
-
-    `HiddenLayer` with h = 1 would say the same; without that axis a step is a fifth faster.
-    """
-
-    def __init__(self, mean: Array, variance: Array) -> None:
-        self.mean, self.variance = mean, variance
-        self._inputs = _Inputs(*mean.shape)
-        self._second_moment = np.empty_like(mean)  # of the weights
-
-    def forward(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """The moments (g, 1) of the output, from those of the inputs without the constant: (g, p − 1)."""
-        inputs = self._inputs.fill(mean, variance)
-        np.multiply(self.mean, self.mean, out=self._second_moment)
-        spread = _dot(inputs.variance, self._second_moment) + _dot(inputs.second_moment, self.variance)
-        self._second_moment += self.variance
-        return _dot(inputs.mean, self.mean) * inputs.scale, spread * inputs.scale**2
-
-    def backward(self, by_mean: Array, by_variance: Array) -> tuple[Array, Array]:
-        """Move the weights, and return the derivatives by the moments of the inputs: (g, p − 1) each."""
-        inputs, variance = self._inputs, self.variance
-        by_mean, twice = by_mean * inputs.scale, by_variance * (2 * inputs.scale**2)
-        by_inputs = self.mean * by_mean + inputs.mean * variance * twice
-        by_input_variance = self._second_moment * (0.5 * twice)
-        slope = inputs.mean * by_mean + self.mean * inputs.variance * twice
-        curve = slope * slope - inputs.second_moment * twice
-        _move(self.mean, variance, variance * slope, variance * variance * curve)
-        return by_inputs[:, :-1], by_input_variance[:, :-1]
-
-
 class _Inputs:
     """The moments (g, p) of a layer's inputs, the constant one last, and the layer's scale 1/√V."""
 
@@ -114,11 +83,6 @@ class _Inputs:
 def with_constant(values: Array) -> Array:
     """Rows (c, p) as a layer takes them: with the constant one last, divided by √V, where V = p + 1."""
     return np.pad(values, ((0, 0), (0, 1)), constant_values=1.0) / (values.shape[1] + 1) ** 0.5
-
-
-def _dot(left: Array, right: Array) -> Array:
-    """Row by row: (g, p), (g, p) -> (g, 1)."""
-    return (left[:, None] @ right[:, :, None])[:, 0]
 
 
 def _move(mean: Array, variance: Array, shift: Array, shrinkage: Array) -> None:

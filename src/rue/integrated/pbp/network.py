@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rue.integrated.pbp.layers import FirstLayer, HiddenLayer, OutputLayer
+from rue.integrated.pbp.layers import FirstLayer, LaterLayer
 from rue.integrated.pbp.prior import Prior, hyperprior
 from rue.integrated.pbp.rectifier import Rectified, rectify
 from rue.result import Array
@@ -20,8 +20,7 @@ class Networks:
         self.prior = Prior(sum(mean[0].size for mean in means), problems)
         first, *later = [np.stack([mean, np.full_like(mean, self.prior.gamma.variance[0])]) for mean in means]
         self.first = FirstLayer(*np.ascontiguousarray(first.swapaxes(1, 2)))
-        self.later: list[HiddenLayer | OutputLayer] = [HiddenLayer(*moments) for moments in later[:-1]]
-        self.later += [OutputLayer(*moments[..., 0]) for moments in later[-1:]]
+        self.later = [LaterLayer(*moments) for moments in later]
 
     def learn(self, row: Array, target: Array) -> None:
         """One step of assumed density filtering on rows (p, g, 1), divided by √p, and targets (g,)."""
@@ -59,5 +58,4 @@ class Networks:
     def weights(self) -> list[tuple[Array, Array]]:
         """Views of the means and variances of each layer: (g, p, h)."""
         first = self.first.mean.swapaxes(0, 1), self.first.variance.swapaxes(0, 1)
-        later = [(layer.mean, layer.variance) for layer in self.later]
-        return [first, *((m.reshape(*m.shape[:2], -1), v.reshape(*m.shape[:2], -1)) for m, v in later)]
+        return [first, *((layer.mean, layer.variance) for layer in self.later)]

@@ -5,8 +5,8 @@ import numpy as np
 from rue.integrated.pbp.gamma import Gamma
 from rue.result import Array
 
-SHAPE, RATE = 6.0, 6.0  # α₀ and β₀ of the precisions λ and γ: section 4 of the paper
-FLAT = 1e6  # a cavity variance beyond which the data say nothing of a weight, and its factor is left alone
+SHAPE, RATE = 6.0, 6.0  # α₀ and β₀ of the precisions λ and γ, as in the paper
+FLAT = 1e6  # a cavity variance beyond which no data reached a weight: the cavity is rounding error
 
 
 class Prior:
