@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PAPER = ("RUE", "Laplace", "Kernel density", "Bootstrap SGD")
 MORE = ("RUE", "LinearRUE", "Refit bootstrap", "Nearest neighbours, residual", "Laplace", "Kernel density")
+METHODS = (*PAPER, *(name for name in MORE if name not in PAPER), "Laplace, linearised", "Nearest neighbours, distance")
 PERCENTILES = np.arange(5, 100, 5)  # of the absolute errors: section 4.1
 RESAMPLES = 400
 LEVEL = 0.9  # of the bands

@@ -140,11 +140,11 @@ def _epochs(n: int, steps: int, batch: int) -> int:
 
 
 def _dropout(n: int) -> MCDropout:
-    return MCDropout(training=Adam(_epochs(n, 2_000, 128), 128, 0.01, decay=True))
+    return MCDropout(training=Adam(_epochs(n, 2_000, 128), 128, 0.02, decay=True))
 
 
-def _ensemble(n: int) -> DeepEnsemble:
-    return DeepEnsemble(training=Adam(_epochs(n, 2_000, 100), 100, 0.01, decay=True))
+def _ensemble(n: int) -> DeepEnsemble:  # 40 epochs, batches of 100 and the adversarial step are the publication's
+    return DeepEnsemble(training=Adam(max(40, _epochs(n, 2_000, 100)), 100, 0.01), adversarial=0.01)
 
 
 def _pbp(n: int) -> PBP:  # noqa: ARG001  one recipe for every size, as published

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rue import datasets
 from rue.datasets import standard_splits
+from rue.datasets.splits import STANDARD_SEED
 from rue.methods.features import Standardiser
 from rue.result import Array
 
@@ -41,12 +42,14 @@ def protocols(name: str) -> tuple[Protocol, ...]:
     return ("paper", "standard") if name in LARGE else ("paper",)
 
 
-def problems(name: str, protocol: Protocol, splits: int, folder: str | None = None) -> list[Problem]:
+def problems(
+    name: str, protocol: Protocol, splits: int, folder: str | None = None, seed: int = STANDARD_SEED
+) -> list[Problem]:
     """The first splits of a data set."""
     data = datasets.load(name, folder)
     train = SMALL_SAMPLE if protocol == "paper" and name in LARGE else None
     found = []
-    for number, split in enumerate(standard_splits(len(data), splits, train)):
+    for number, split in enumerate(standard_splits(len(data), splits, train, seed)):
         of_x, of_y = Standardiser.of(data.X[split.train]), Standardiser.of(data.y[split.train])
         standardised = (of_x(data.X[split.train]), of_y(data.y[split.train]), of_x(data.X[split.test]))
         tensors = (torch.tensor(part, dtype=torch.float32) for part in standardised)

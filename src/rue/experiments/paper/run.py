@@ -1,20 +1,16 @@
 """`rue paper`: compute what is missing, write tables and figures, say how they compare with the paper."""
 
 import json
-import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from rich.console import Console
-from rich.table import Table
 
-from rue.experiments.paper import claim1, fidelity, figure1, figure2, table1
-from rue.experiments.paper.protocol import TITLES
+from rue.errors import SettingError
+from rue.experiments.paper import claim1, fidelity, figure1, figure2, page, table1
 from rue.experiments.paper.results import Results, gather
 from rue.experiments.paper.work import Plan, Task, compute, seconds, tasks
 
@@ -22,39 +18,129 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-What = Literal["figure1", "figure2", "table1", "claim1", "fidelity", "all"]
-
-AFTER_LEARNING = ("networks", "refits", "audits")
 INTEGRATED = ("pbp", "dropout", "ensembles")
-STANDARD = (*INTEGRATED, "networks", "likelihoods")
+PARTS = {  # of the computation, by protocol, that each output reads
+    "figure1": {},
+    "claim1": {},
+    "figure2": {"paper": ("networks", "refits", "audits")},
+    "fidelity": {"paper": ("networks", "refits", "audits")},
+    "table1": {
+        "paper": ("networks", "refits", "audits", *INTEGRATED),
+        "standard": ("networks", "likelihoods", *INTEGRATED),
+    },
+}
 
 
 @dataclass(frozen=True)
-class Report:
-    """Where results are written, and what is said of them."""
+class Output:
+    """Where results go: CSV, PNG, SVG in a folder, and pieces of a Markdown page."""
 
     plan: Plan
     console: Console
 
-    def save(self, name: str, frame: "pd.DataFrame | None" = None, figure: "Figure | None" = None) -> None:
-        """A table as CSV, a figure as PNG and SVG."""
-        folder = self.plan.out
-        folder.mkdir(parents=True, exist_ok=True)
-        if frame is not None:
-            frame.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g")
-        if figure is not None:
-            figure.savefig(folder / f"{name}.png", dpi=150)
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    def table(self, name: str, frame: "pd.DataFrame") -> None:
+        """Write a CSV."""
+        frame.to_csv(self.plan.out / f"{name}.csv", index=False, float_format="%.6g")
+
+    def figure(self, name: str, figure: "Figure") -> None:
+        """Write a picture, for pages and for print."""
+        figure.savefig(self.plan.out / f"{name}.png", dpi=150)
+        figure.savefig(self.plan.out / f"{name}.svg", metadata={"Date": None})
+        self.console.print(f"wrote {self.plan.out / name}.png")
 
 
-def run(what: What, plan: Plan, console: Console) -> None:
-    """Make one of the paper's figures or tables, or all."""
+def run(what: str, plan: Plan, console: Console) -> None:
+    """Make one of the paper's figures or tables, or `all`."""
+    chosen = tuple(PARTS) if what == "all" else (what,)
+    if what != "all" and what not in PARTS:
+        raise SettingError(f"there is no {what!r} in the paper's experiments; choose from {', '.join(PARTS)} or all")
+    plan.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    report = Report(plan, console)
-    chosen = ("figure1", "claim1", "figure2", "fidelity", "table1") if what == "all" else (what,)
-    wanted = [task for task in _needed(plan, chosen)]
-    compute(plan, wanted, console)
+    wanted = needed(plan, chosen)
+    fresh = compute(plan, wanted, console)
+    results = gather(plan, wanted)
     for name in chosen:
-        MAKERS[name](report, gather(plan, wanted))
-    _facts(report, wanted, time.perf_counter() - start)
-    console.print(f"\nTables and figures are in {plan.out}.")
+        MAKERS[name](Output(plan, console), results)
+    facts = _facts(plan, wanted, time.perf_counter() - start, fresh)
+    (plan.out / "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
+    (plan.out / "page.md").write_text(page.write(plan.out))
+    page.show(plan.out, console)
+    console.print(f"\nTables, figures and [bold]page.md[/] are in {plan.out} after {facts['wall_seconds']:.0f} s.")
+
+
+def needed(plan: Plan, outputs: Sequence[str]) -> list[Task]:
+    """Every piece of work behind some outputs, once."""
+    pairs = dict.fromkeys(
+        (protocol, part) for name in outputs for protocol, parts in PARTS[name].items() for part in parts
+    )
+    return [task for protocol, part in pairs for task in tasks(plan, protocol, part)]
+
+
+def _figure1(output: Output, _: Sequence[Results]) -> None:
+    found = figure1.compute()
+    output.table("figure1", figure1.table(found))
+    output.figure("figure1", figure1.draw(found))
+
+
+def _claim1(output: Output, _: Sequence[Results]) -> None:
+    found = claim1.compute()
+    output.table("claim1", claim1.table(found))
+    output.figure("claim1", claim1.draw(found))
+    (output.plan.out / "claim1.txt").write_text("\n".join(claim1.findings(found)) + "\n")
+
+
+def _figure2(output: Output, results: Sequence[Results]) -> None:
+    audited = [found for found in results if found.protocol == "paper"]
+    frame = figure2.table(audited, figure2.METHODS)
+    output.table("figure2", frame)
+    output.figure("figure2", figure2.draw(frame, figure2.PAPER))
+    output.figure("figure2_more", figure2.draw(frame, figure2.MORE))
+
+
+def _fidelity(output: Output, results: Sequence[Results]) -> None:
+    audited = [found for found in results if found.protocol == "paper"]
+    frame = fidelity.table(audited)
+    output.table("fidelity", frame)
+    output.table("costs", fidelity.costs(audited))
+    output.figure("fidelity", fidelity.draw(frame))
+
+
+def _table1(output: Output, results: Sequence[Results]) -> None:
+    output.table("table1", table1.table(results))
+
+
+MAKERS: dict[str, Callable[[Output, Sequence[Results]], None]] = {
+    "figure1": _figure1,
+    "claim1": _claim1,
+    "figure2": _figure2,
+    "fidelity": _fidelity,
+    "table1": _table1,
+}
+
+
+def _facts(plan: Plan, wanted: Sequence[Task], wall: float, fresh: int) -> dict[str, Any]:
+    """What someone needs to repeat the run: versions, seeds, device and times."""
+    import platform
+
+    import numpy as np
+    import scipy
+    import sklearn
+
+    from rue.experiments.paper.parts import PARTS as SETTINGS
+
+    used = dict.fromkeys(task.part for task in wanted)
+    return {
+        "splits": plan.splits,
+        "split_seed": plan.split_seed,
+        "seeds": "split i: networks, refits, integrated methods start from seed i; audits from seed 0",
+        "device": torch.cuda.get_device_name() if plan.device.startswith("cuda") else "cpu",
+        "processes": plan.workers,
+        "wall_seconds": round(wall, 1),
+        "resumed": fresh < len(wanted),
+        "seconds_by_part": {part: round(value, 1) for part, value in seconds(plan, wanted).items()},
+        "settings": {part: SETTINGS[part].settings for part in used},
+        "versions": {
+            "python": platform.python_version(),
+            **{m.__name__: m.__version__ for m in (torch, np, scipy, sklearn)},
+        },
+    }

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rue import datasets
+from rue.datasets.splits import STANDARD_SEED
 from rue.errors import DataError
 from rue.experiments.paper.parts import PARTS, Arrays
 from rue.experiments.paper.protocol import Problem, Protocol, problems, protocols
@@ -28,6 +29,7 @@ class Plan:
     device: str = "cpu"
     workers: int = 2
     folder: str | None = None
+    split_seed: int = STANDARD_SEED
 
     @property
     def store(self) -> Store:
@@ -46,7 +48,9 @@ class Task:
 
     def path(self, plan: Plan) -> Path:
         """Its file in the store."""
-        settings = f"{PARTS[self.part].settings} on {plan.device} with torch {torch.__version__}"
+        settings = (
+            f"{PARTS[self.part].settings} on {plan.device} with torch {torch.__version__} and splits {plan.split_seed}"
+        )
         return plan.store.path(self.protocol, self.name, self.part, self.splits, settings)
 
 
@@ -58,8 +62,8 @@ def tasks(plan: Plan, protocol: Protocol, part: str) -> list[Task]:
     return [Task(protocol, name, part, cut) for name in names for cut in cuts]
 
 
-def compute(plan: Plan, wanted: Sequence[Task], console: Console) -> None:
-    """Do what is not done yet, what others need first; show how far it is."""
+def compute(plan: Plan, wanted: Sequence[Task], console: Console) -> int:
+    """Do what is not done yet, what others need first; show how far it is. Returns how much there was to do."""
     missing = [task for task in wanted if not task.path(plan).exists()]
     if len(missing) < len(wanted):
         console.print(f"{len(wanted) - len(missing)} of {len(wanted)} pieces of work are finished already.")
@@ -75,6 +79,7 @@ def compute(plan: Plan, wanted: Sequence[Task], console: Console) -> None:
         }
         for done in chain(_run(plan, first), _run(plan, then)):
             bar.advance(bars[done.part], len(done.splits))
+    return len(missing)
 
 
 def load(plan: Plan, wanted: Sequence[Task]) -> dict[int, Arrays]:
@@ -124,7 +129,7 @@ def tasks_of(plan: Plan, task: Task, part: str) -> list[Task]:
 
 
 def _problems(plan: Plan, task: Task) -> list[Problem]:
-    every = problems(task.name, task.protocol, max(task.splits) + 1, plan.folder)
+    every = problems(task.name, task.protocol, max(task.splits) + 1, plan.folder, plan.split_seed)
     return [every[split] for split in task.splits]
 
 
