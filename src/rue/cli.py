@@ -1,7 +1,8 @@
 """The command line."""
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -25,6 +26,38 @@ def demo(
 
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     run(out, seed)
+
+
+@app.command()
+def paper(
+    what: Annotated[
+        Literal["figure1", "figure2", "table1", "claim1", "fidelity", "all"],
+        typer.Argument(help="Which of the paper's figures and tables."),
+    ] = "all",
+    splits: Annotated[int, typer.Option(min=2, help="Random splits of each data set.")] = 20,
+    datasets: Annotated[str, typer.Option(help="Names of data sets, with commas between; all eight if empty.")] = "",
+    device: Annotated[str, typer.Option(help="cpu, or cuda for a GPU.")] = "cpu",
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and finished splits.")] = Path("paper-output"),
+    data: Annotated[Path | None, typer.Option(help="Folder with the data sets as CSV; else cached or fetched.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes of one thread each.")] = os.cpu_count() or 1,
+    split_seed: Annotated[int, typer.Option(help="Seed of the splits; 1 gives the benchmarks' own.")] = 1,
+) -> None:
+    """Reproduce the paper: Figures 1 and 2, Table 1, Claim 1, fidelity to real refits. Goes on where it stopped."""
+    import torch
+    from rich.console import Console
+
+    from rue.datasets import NAMES
+    from rue.errors import RueError
+    from rue.experiments.paper.run import run
+    from rue.experiments.paper.work import Plan
+
+    torch.set_num_threads(1)
+    names = tuple(name.strip() for name in datasets.split(",")) if datasets else NAMES
+    try:
+        run(what, Plan(names, splits, out, device, workers, data, split_seed), Console())
+    except RueError as error:
+        typer.secho(f"{type(error).__name__}: {error}", err=True, fg="red")
+        raise typer.Exit(1) from error
 
 
 @app.command()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rue.experiments.paper.protocol import TITLES
 from rue.experiments.paper.results import Results
 from rue.plots import STYLES
+from rue.progress import track
 from rue.result import Array
 
 if TYPE_CHECKING:
@@ -36,20 +37,24 @@ class Pairs(NamedTuple):
         )
 
 
-def pairs(score: Array, large: NDArray[np.bool_], split: NDArray[np.int64]) -> Pairs:
-    """Compare every large error with every small one; ties count one half.
+def pairs(score: Array, large: Sequence[NDArray[np.bool_]], split: NDArray[np.int64]) -> list[Pairs]:
+    """Compare every large error with every small one, for several ideas of large; ties count one half.
 
-    >>> found = pairs(np.array([1.0, 2.0, 2.0]), np.array([False, True, False]), np.array([0, 0, 1]))
-    >>> found.wins.tolist()
+    >>> found = pairs(np.array([1.0, 2.0, 2.0]), [np.array([False, True, False])], np.array([0, 0, 1]))
+    >>> found[0].wins.tolist()
     [[1.0, 0.5], [0.0, 0.0]]
     """
-    _, place = np.unique(score, return_inverse=True)
-    size = (int(place.max()) + 1, int(split.max()) + 1)
-    above, below = np.zeros(size), np.zeros(size)
-    np.add.at(above, (place[large], split[large]), 1)
-    np.add.at(below, (place[~large], split[~large]), 1)
-    beaten = below.cumsum(0) - below / 2
-    return Pairs(above.T @ beaten, np.outer(above.sum(0), below.sum(0)))
+    values, place = np.unique(score, return_inverse=True)
+    size = (len(values), int(split.max()) + 1)
+    cell = place * size[1] + split
+    found = []
+    for chosen in large:
+        above, below = (
+            np.bincount(cell[rows], minlength=size[0] * size[1]).reshape(size) for rows in (chosen, ~chosen)
+        )
+        beaten = below.cumsum(0) - below / 2
+        found.append(Pairs(above.T @ beaten, np.outer(above.sum(0), below.sum(0)).astype(np.float64)))
+    return found
 
 
 def table(results: Sequence[Results], methods: Sequence[str], seed: int = 0) -> "pd.DataFrame":
@@ -61,14 +66,12 @@ def table(results: Sequence[Results], methods: Sequence[str], seed: int = 0) -> 
         split = np.concatenate([np.full(len(e), i) for i, e in enumerate(found.errors("RUE"))])
         size = np.abs(np.concatenate(found.errors("RUE")))
         counts = _draws(len(found.splits), seed)
-        for method in methods:
-            score = np.concatenate(found.each(method, "score"))
-            curves = []
-            for percentile in PERCENTILES:
-                tolerance = np.percentile(size, percentile)
-                values = pairs(score, size > tolerance, split).auc(counts)
-                curves.append(values)
-                rows.append((found.name, method, int(percentile), tolerance, *_summary(values)))
+        tolerances = np.percentile(size, PERCENTILES)
+        for method in track(f"AUC on {found.name}", methods, len(methods)):
+            compared = pairs(np.concatenate(found.each(method, "score")), [size > t for t in tolerances], split)
+            curves = [own.auc(counts) for own in compared]
+            for percentile, tolerance, values in zip(PERCENTILES, tolerances, curves, strict=True):
+                rows.append((found.name, method, str(percentile), float(tolerance), *_summary(values)))
             rows.append((found.name, method, "mean", np.nan, *_summary(np.mean(curves, axis=0))))
     return pd.DataFrame(rows, columns=["data", "method", "percentile", "tolerance", "auc", "low", "high"])
 

@@ -156,7 +156,7 @@ PARTS: dict[str, Part] = {
     "pbp": Part(integrated(_pbp), repr(_pbp(1000)), at_once=20),
     "dropout": Part(integrated(_dropout), repr(_dropout(1000)), at_once=10),
     "ensembles": Part(integrated(_ensemble), repr(_ensemble(1000)), at_once=10),
+    "likelihoods": Part(audits(WITH_DENSITY), repr([METHODS[name]() for name in WITH_DENSITY]), 1, needs="networks"),
     "refits": Part(refits, repr((RECIPE, REFITS)), at_once=4, needs="networks"),
     "audits": Part(audits(AUDITS), repr([METHODS[name]() for name in AUDITS]), at_once=1, needs="networks"),
-    "likelihoods": Part(audits(WITH_DENSITY), repr([METHODS[name]() for name in WITH_DENSITY]), 1, needs="networks"),
 }

@@ -1,6 +1,7 @@
 """The protocol of the paper's experiments (section 4.1): data sets, splits, standardisation."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -33,8 +34,7 @@ class Problem:
 
     def to(self, device: str) -> "Problem":
         """The same with its tensors elsewhere."""
-        moved = (part.to(device) for part in (self.X, self.y, self.X_new))
-        return Problem(self.split, *moved, self.target, self.units)
+        return replace(self, X=self.X.to(device), y=self.y.to(device), X_new=self.X_new.to(device))
 
 
 def protocols(name: str) -> tuple[Protocol, ...]:
@@ -43,7 +43,7 @@ def protocols(name: str) -> tuple[Protocol, ...]:
 
 
 def problems(
-    name: str, protocol: Protocol, splits: int, folder: str | None = None, seed: int = STANDARD_SEED
+    name: str, protocol: Protocol, splits: int, folder: Path | None = None, seed: int = STANDARD_SEED
 ) -> list[Problem]:
     """The first splits of a data set."""
     data = datasets.load(name, folder)
@@ -51,7 +51,18 @@ def problems(
     found = []
     for number, split in enumerate(standard_splits(len(data), splits, train, seed)):
         of_x, of_y = Standardiser.of(data.X[split.train]), Standardiser.of(data.y[split.train])
-        standardised = (of_x(data.X[split.train]), of_y(data.y[split.train]), of_x(data.X[split.test]))
-        tensors = (torch.tensor(part, dtype=torch.float32) for part in standardised)
-        found.append(Problem(number, *tensors, data.y[split.test], of_y))
+        found.append(
+            Problem(
+                split=number,
+                X=_tensor(of_x(data.X[split.train])),
+                y=_tensor(of_y(data.y[split.train])),
+                X_new=_tensor(of_x(data.X[split.test])),
+                target=data.y[split.test],
+                units=of_y,
+            )
+        )
     return found
+
+
+def _tensor(values: Array) -> Tensor:
+    return torch.tensor(values, dtype=torch.float32)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from rue.errors import SettingError
 from rue.experiments.paper import claim1, fidelity, figure1, figure2, page, table1
+from rue.experiments.paper.protocol import Protocol
 from rue.experiments.paper.results import Results, gather
 from rue.experiments.paper.work import Plan, Task, compute, seconds, tasks
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INTEGRATED = ("pbp", "dropout", "ensembles")
-PARTS = {  # of the computation, by protocol, that each output reads
+PARTS: dict[str, dict[Protocol, tuple[str, ...]]] = {  # of the computation, by protocol, that each output reads
     "figure1": {},
     "claim1": {},
     "figure2": {"paper": ("networks", "refits", "audits")},
@@ -63,8 +64,8 @@ def run(what: str, plan: Plan, console: Console) -> None:
         MAKERS[name](Output(plan, console), results)
     facts = _facts(plan, wanted, time.perf_counter() - start, fresh)
     (plan.out / "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
-    (plan.out / "page.md").write_text(page.write(plan.out))
-    page.show(plan.out, console)
+    (plan.out / "page.md").write_text(page.write(plan.out, chosen))
+    page.show(plan.out, chosen, console)
     console.print(f"\nTables, figures and [bold]page.md[/] are in {plan.out} after {facts['wall_seconds']:.0f} s.")
 
 

@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rue import datasets
+from rue.datasets.catalogue import CATALOGUE
 from rue.datasets.splits import STANDARD_SEED
-from rue.errors import DataError
+from rue.errors import DataError, SettingError
 from rue.experiments.paper.parts import PARTS, Arrays
-from rue.experiments.paper.protocol import Problem, Protocol, problems, protocols
+from rue.experiments.paper.protocol import SMALL_SAMPLE, Problem, Protocol, problems, protocols
 from rue.experiments.paper.store import Store
 
 
@@ -28,8 +29,17 @@ class Plan:
     out: Path
     device: str = "cpu"
     workers: int = 2
-    folder: str | None = None
+    folder: Path | None = None
     split_seed: int = STANDARD_SEED
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.names) - set(datasets.NAMES))
+        if unknown or not self.names:
+            raise SettingError(f"there is no data set {', '.join(unknown)!r}; choose from {', '.join(datasets.NAMES)}")
+        if self.device != "cpu" and not (self.device.startswith("cuda") and torch.cuda.is_available()):
+            raise SettingError(
+                f"device {self.device!r} is not at hand; use cpu, or cuda on a machine with an NVIDIA GPU"
+            )
 
     @property
     def store(self) -> Store:
@@ -69,8 +79,10 @@ def compute(plan: Plan, wanted: Sequence[Task], console: Console) -> int:
         console.print(f"{len(wanted) - len(missing)} of {len(wanted)} pieces of work are finished already.")
     for name in plan.names:
         datasets.load(name, plan.folder)  # fetched once, before several processes want it
-    first = [task for task in missing if PARTS[task.part].needs is None]
-    then = [task for task in missing if PARTS[task.part].needs is not None]
+    wait_for = {part.needs for part in PARTS.values()}
+    order = sorted(missing, key=_longest_first)
+    first = [task for task in order if task.part in wait_for]
+    then = [task for task in order if task.part not in wait_for]
     columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         bars = {
@@ -92,6 +104,12 @@ def load(plan: Plan, wanted: Sequence[Task]) -> dict[int, Arrays]:
         for split, arrays in stored[0].items():
             found.setdefault(split, {}).update(arrays)
     return found
+
+
+def _longest_first(task: Task) -> tuple[int, int]:
+    """So that no process is left alone with a long task at the end."""
+    rows = CATALOGUE[task.name].rows if task.protocol == "standard" else SMALL_SAMPLE
+    return list(PARTS).index(task.part), -rows
 
 
 def _run(plan: Plan, missing: Sequence[Task]) -> Iterator[Task]:

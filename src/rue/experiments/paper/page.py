@@ -1,0 +1,181 @@
+"""The results of `rue paper` as Markdown and in the terminal, read back from the files it wrote."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from rue.experiments.paper.parts import REFITS
+from rue.experiments.paper.protocol import LARGE, TITLES
+from rue.experiments.paper.table1 import INTEGRATED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Rows = list[list[str]]  # the first is the head
+
+
+def write(folder: Path, outputs: Sequence[str]) -> str:
+    """Some of a folder's results as one page."""
+    parts = ["# The paper's experiments, by `rue paper`", times(folder)]
+    for name in outputs:
+        title, sections = SECTIONS[name]
+        parts += [f"## {title}", *(section(folder) for section in sections)]
+    return "\n\n".join(parts) + "\n"
+
+
+def show(folder: Path, outputs: Sequence[str], console: Console) -> None:
+    """The tables beside the paper's own numbers."""
+    shown: list[tuple[str, str, Callable[[pd.DataFrame], Rows]]] = [
+        ("table1", "Negative log likelihood: ours ± standard error (the paper's)", lambda frame: nll(frame, "paper")),
+        ("table1", "The same, trained on nine tenths of every set", lambda frame: nll(frame, "standard")),
+        ("figure2", "Mean AUC over tolerances, pooled over splits", auc),
+        ("fidelity", f"Spearman correlation with {REFITS} refits", lambda frame: by_data(frame, "spearman", "{:.3f}")),
+    ]
+    for name, title, rows in shown:
+        if name in outputs:
+            head, *body = rows(read(folder, name))
+            table = Table(title=title, title_justify="left")
+            for column in head:
+                table.add_column(column, justify="left" if column == head[0] else "right")
+            for row in body:
+                table.add_row(*row)
+            console.print(table)
+
+
+def read(folder: Path, name: str) -> "pd.DataFrame":
+    """One of the tables that were written."""
+    import pandas as pd
+
+    return pd.read_csv(folder / f"{name}.csv")
+
+
+def nll(frame: "pd.DataFrame", protocol: str) -> Rows:
+    """Table 1: a row for each method, a column for each data set; a small set is the same under both protocols."""
+    names = list(dict.fromkeys(frame["data"]))
+    rows = [["method", *(TITLES[name] for name in names)]]
+    for method in dict.fromkeys(frame["method"]):
+        published = protocol == "paper" or method in INTEGRATED
+        cells = [_beside(frame, protocol if name in LARGE else "paper", name, method, published) for name in names]
+        if any(cells):
+            rows.append([method, *cells])
+    return rows
+
+
+def auc(frame: "pd.DataFrame") -> Rows:
+    """Mean AUC with its band over splits."""
+    means = frame[frame["percentile"] == "mean"]
+    return _crossed(means, lambda row: f"{row['auc']:.3f} ({row['low']:.2f}–{row['high']:.2f})")
+
+
+def by_data(frame: "pd.DataFrame", column: str, form: str) -> Rows:
+    """A column of a table, a row for each method."""
+    kept = frame[frame[column].notna()]
+    return _crossed(kept, lambda row: form.format(row[column]))
+
+
+def costs(frame: "pd.DataFrame") -> Rows:
+    """Seconds and ratios."""
+    head = [
+        "data",
+        "closed form, s",
+        "refits batched, s",
+        "refits one by one, s",
+        "batched / closed",
+        "one by one / closed",
+    ]
+    forms = ("{:.3f}", "{:.2f}", "{:.0f}", "{:.0f}", "{:,.0f}")
+    return [
+        head,
+        *(
+            [TITLES[str(name)], *(form.format(value) for form, value in zip(forms, values, strict=True))]
+            for name, *values in frame.itertuples(index=False)
+        ),
+    ]
+
+
+def markdown(rows: Rows) -> str:
+    """A table in Markdown.
+
+    >>> print(markdown([["a", "b"], ["1", "2"]]))
+    | a | b |
+    |---|---:|
+    | 1 | 2 |
+    """
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---|" + "---:|" * (len(rows[0]) - 1), *lines[1:]])
+
+
+def times(folder: Path) -> str:
+    """How the run was made, in a sentence."""
+    facts = json.loads((folder / "facts.json").read_text())
+    parts = ", ".join(f"{part} {value:,.0f} s" for part, value in facts["seconds_by_part"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    resumed = " (some of the work was found finished)" if facts["resumed"] else ""
+    return (
+        f"{facts['splits']} splits, {facts['processes']} processes on {facts['device']}, "
+        f"{facts['wall_seconds']:,.0f} s in all{resumed}. "
+        f"Seconds by part, summed over processes: {parts or 'none'}. {versions}."
+    )
+
+
+def findings(folder: Path) -> str:
+    """Claim 1 in sentences."""
+    return "\n".join(f"- {line}" for line in (folder / "claim1.txt").read_text().splitlines())
+
+
+def _picture(name: str, text: str) -> Callable[[Path], str]:
+    return lambda _: f"![{text}]({name}.svg)"
+
+
+SECTIONS: dict[str, tuple[str, list[Callable[[Path], str]]]] = {
+    "figure1": ("Figure 1", [_picture("figure1", "The simulated illustration: data, gradients, kernel")]),
+    "claim1": ("Claim 1", [_picture("claim1", "Errors of the closed form by cause"), findings]),
+    "figure2": (
+        "Figure 2",
+        [
+            _picture("figure2", "AUC against tolerance, the paper's methods"),
+            _picture("figure2_more", "AUC against tolerance, more methods"),
+            lambda folder: markdown(auc(read(folder, "figure2"))),
+        ],
+    ),
+    "fidelity": (
+        "Fidelity",
+        [
+            _picture("fidelity", "Agreement with real refits"),
+            lambda folder: markdown(by_data(read(folder, "fidelity"), "spearman", "{:.3f}")),
+            lambda folder: markdown(by_data(read(folder, "fidelity"), "variance_ratio", "{:.2f}")),
+            lambda folder: markdown(costs(read(folder, "costs"))),
+        ],
+    ),
+    "table1": (
+        "Table 1",
+        [
+            lambda folder: markdown(nll(read(folder, "table1"), "paper")),
+            lambda folder: markdown(nll(read(folder, "table1"), "standard")),
+        ],
+    ),
+}
+
+
+def _crossed(frame: "pd.DataFrame", cell: Callable[[dict[Any, Any]], str]) -> Rows:
+    """A row for each method, a column for each data set."""
+    names = list(dict.fromkeys(frame["data"]))
+    by = {(row["method"], row["data"]): cell(row) for row in frame.to_dict("records")}
+    head = ["method", *(TITLES[name] for name in names)]
+    methods = dict.fromkeys(frame["method"])
+    return [head, *([method, *(by.get((method, name), "") for name in names)] for method in methods)]
+
+
+def _beside(frame: "pd.DataFrame", protocol: str, name: str, method: str, published: bool) -> str:
+    """Ours ± error (the paper's), empty where there is none."""
+    found = frame[(frame["protocol"] == protocol) & (frame["data"] == name) & (frame["method"] == method)]
+    if found.empty:
+        return ""
+    row = found.iloc[0]
+    ours = f"{row['nll']:.2f} ± {row['error']:.2f}"
+    return f"{ours} ({row['published']:.2f})" if published and not np.isnan(row["published"]) else ours
