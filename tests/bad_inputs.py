@@ -4,6 +4,8 @@ Every entry makes its own module and leaves the global random state alone, so th
 `rue`. `message` is a regular expression that the error must match: what was found, and the advice.
 """
 
+import contextlib
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import rue
+from rue import datasets
 from rue.curvature import GaussNewton, Hessian
 from rue.errors import (
     DataError,
@@ -26,10 +29,12 @@ from rue.errors import (
     ModelError,
     NotConvergedError,
     NotPositiveDefiniteError,
+    NumericalError,
     RueError,
     SettingError,
     ShapeError,
 )
+from rue.integrated import Adam, DeepEnsemble, MCDropout, RefitBootstrap
 from rue.resample import Poisson
 from rue.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
 
@@ -1138,7 +1143,154 @@ SUBTLE = [
     ),
 ]
 
-BAD_INPUTS = [*LOSSES, *MODULES, *SETTINGS, *SOLVES, *DATA, *AUDITS, *SUBTLE]
+
+def frozen(seed: int) -> rue.Model:
+    net = layers()
+    net[0].requires_grad_(False).weight.data.mul_(seed)
+    return wrap(net)
+
+
+class HeadFirst(nn.Module):
+    """Lists its last layer first."""
+
+    def __init__(self):
+        super().__init__()
+        self.head, self.body = nn.Linear(4, 1), nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)))
+
+
+class Tied(nn.Module):
+    """One weight in two layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 1)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
+
+
+SHORT = Adam(epochs=2, batch=8)
+
+TRAINING = [
+    BadInput(
+        "A training of no epochs is asked for",
+        lambda: Adam(epochs=0),
+        SettingError,
+        r"epochs must be a whole number of at least 1, got 0",
+    ),
+    BadInput(
+        "The learning rate is far too large",
+        lambda: fit(layers(), method=DeepEnsemble(training=Adam(2, 8, 1e308))),
+        NumericalError,
+        r"5 of 5 networks diverged.*lower the learning rate 1e\+308, or standardise",
+    ),
+    BadInput(
+        "Refits start from something unknown",
+        lambda: RefitBootstrap(start="warm"),
+        SettingError,
+        r'start must be "fresh" or "trained", got \'warm\'',
+    ),
+    BadInput(
+        "Refits start afresh, and a parameter has no initial values",
+        lambda: fit(made(Root), method=RefitBootstrap(training=SHORT)),
+        ModelError,
+        r"no reset_parameters\(\) sets the parameter 'scale'.*give the layer that method.*start=\"trained\"",
+    ),
+    BadInput(
+        "Training sets of different sizes are to be fitted together",
+        lambda: RefitBootstrap(training=SHORT).fit_many([wrap(), wrap()], [(X, y), (X[1:], y[1:])]),
+        DataError,
+        r"have \[19, 20\] rows; fit_many needs one size: fit these apart",
+    ),
+    BadInput(
+        "Models with different frozen layers are to be fitted together",
+        lambda: RefitBootstrap(training=SHORT).fit_many([frozen(1), frozen(2)], [(X, y), (X, y)]),
+        ModelError,
+        r"model 1 has another output.*the same fixed layers: fit these apart",
+    ),
+    BadInput(
+        "There are fewer training sets than models",
+        lambda: MCDropout(training=SHORT).fit_many([wrap(), wrap()], [(X, y)]),
+        SettingError,
+        r"2 models and 1 training sets were given; give one training set for each model",
+    ),
+    BadInput(
+        "A deep ensemble is trained on a callable loss",
+        lambda: fit(loss=squared, method=DeepEnsemble(training=SHORT)),
+        ModelError,
+        r'heads are Gaussian.*wrap the model with loss="squared_error"',
+    ),
+    BadInput(
+        "A deep ensemble is made of a module that lists its last layer first",
+        lambda: fit(made(HeadFirst), method=DeepEnsemble(training=SHORT)),
+        ModelError,
+        r"with twice the outputs in its last nn.Linear.*make the module's last nn.Linear give its outputs",
+    ),
+    BadInput(
+        "An adversarial step is asked for tokens",
+        lambda: fit(embedded(), (TOKENS, y), DeepEnsemble(training=SHORT, adversarial=0.01)),
+        DataError,
+        r"moves inputs along a gradient, which .* int64 do not have; use adversarial=0",
+    ),
+    BadInput(
+        "A dropout rate of one is tried",
+        lambda: MCDropout(rates=(0.1, 1.0)),
+        SettingError,
+        r"rates must be a tuple of numbers between 0 and 1, got \(0.1, 1.0\)",
+    ),
+    BadInput(
+        "Dropout is put into a model with selected parameters",
+        lambda: fit(layers(), method=MCDropout(training=SHORT), select="2.*"),
+        ModelError,
+        r"dropout trains every parameter.*wrap it without select",
+    ),
+    BadInput(
+        "Dropout is put into a model with tied weights",
+        lambda: fit(made(Tied), method=MCDropout(training=SHORT)),
+        ModelError,
+        r"layer 'first' shares its weight with another.*give each layer its own weight",
+    ),
+]
+
+
+def wrong_file() -> Any:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("yacht.csv").write_text("1,2,3\n")
+        return datasets.load("yacht", ".")
+
+
+DATASETS = [
+    BadInput(
+        "A data set has an unknown name",
+        lambda: datasets.load("boston"),
+        SettingError,
+        r"there is no data set 'boston'; choose from housing, concrete",
+    ),
+    BadInput(
+        "A file in the folder of data sets is another",
+        wrong_file,
+        DataError,
+        r"yacht\.csv.*SHA-256.*remove it",
+    ),
+    BadInput(
+        "A gap is asked of a constant feature",
+        lambda: datasets.gap_split(np.ones(20)),
+        DataError,
+        r"no low, middle and high part.*1 different values.*choose a feature with more values",
+    ),
+    BadInput(
+        "More rows are to train than there are",
+        lambda: datasets.standard_splits(20, train=25),
+        SettingError,
+        r"25 of 20 rows to train on leave no row on one side; train must lie in 1 to n - 1",
+    ),
+]
+
+BAD_INPUTS = [*LOSSES, *MODULES, *SETTINGS, *SOLVES, *DATA, *AUDITS, *SUBTLE, *TRAINING, *DATASETS]
 
 
 def page() -> str:

@@ -24,6 +24,10 @@ LAWS = "tests/laws/test_rue_laws.py"
 SOLVE = "tests/test_solve.py"
 RESAMPLE = "tests/test_resample.py"
 DERIVATIVES = "tests/test_derivatives.py"
+TRAINING = "tests/test_training.py"
+REFITS = "tests/test_refit_bootstrap.py"
+DEEP_ENSEMBLE = "tests/test_deep_ensemble.py"
+DROPOUT = "tests/test_mc_dropout.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -98,6 +102,117 @@ BREAKS = [
         '"cir,cjr->cij", moved, moved',
         '"cir,cjr->cij", moved, moved.flip(1)',
         ALGORITHM,
+    ),
+    Break(
+        "penalty divided by the batch in training",
+        "integrated/training.py",
+        "model.penalty(theta) / n",
+        "model.penalty(theta) / len(weights)",
+        TRAINING,
+    ),
+    Break(
+        "example weights ignored in training",
+        "integrated/training.py",
+        "(weights * model.loss",
+        "(1.0 * model.loss",
+        TRAINING,
+    ),
+    Break(
+        "learning rate that does not fall",
+        "integrated/training.py",
+        "1 / steps if recipe.decay",
+        "1.0 if recipe.decay",
+        TRAINING,
+    ),
+    Break(
+        "one order of the rows for all training sets",
+        "integrated/training.py",
+        "randoms = [generator(seed)",
+        "randoms = [generator(sets.seeds[0])",
+        TRAINING,
+    ),
+    Break(
+        "refits that start from different points",
+        "integrated/refit_bootstrap.py",
+        "[:, None].repeat(1, weights.shape[1], 1)",
+        "[:, None] + torch.arange(weights.shape[1])[:, None]",
+        REFITS,
+    ),
+    Break(
+        "example weights ignored in refits",
+        "integrated/refit_bootstrap.py",
+        "weight[:, None] * torch.stack",
+        "1.0 * torch.stack",
+        REFITS,
+    ),
+    Break(
+        "refits without their resampler's factor",
+        "integrated/refit_bootstrap.py",
+        "self.resampler.member_factor(fit.data.units)",
+        "1.0",
+        REFITS,
+    ),
+    Break(
+        "initial values of parts drawn after those of the whole",
+        "integrated/architecture.py",
+        "_inside_out(module, set())",
+        "module.modules()",
+        REFITS,
+    ),
+    Break(
+        "members of an ensemble that share one start",
+        "integrated/deep_ensemble.py",
+        "initialised(module, seed)",
+        "initialised(module, seeds[0])",
+        DEEP_ENSEMBLE,
+    ),
+    Break(
+        "adversarial step to where the loss is smaller",
+        "integrated/deep_ensemble.py",
+        "x + reach[0] *",
+        "x - reach[0] *",
+        DEEP_ENSEMBLE,
+    ),
+    Break("l2 without its ½", "integrated/deep_ensemble.py", "self.l2 / (2 * n)", "self.l2 / n", DEEP_ENSEMBLE),
+    Break(
+        "noise left out of the mixture",
+        "integrated/deep_ensemble.py",
+        "diag_embed(variances.mean(0))",
+        "diag_embed(0 * variances.mean(0))",
+        DEEP_ENSEMBLE,
+    ),
+    Break(
+        "b − 1 for b in the mixture", "integrated/deep_ensemble.py", "/ len(means)", "/ (len(means) - 1)", DEEP_ENSEMBLE
+    ),
+    Break(
+        "dropout in training not rescaled",
+        "integrated/mc_dropout.py",
+        "(uniform >= rate[0]) / (1 - rate[0])",
+        "(uniform >= rate[0]).to(uniform)",
+        DROPOUT,
+    ),
+    Break(
+        "dropout in prediction not rescaled",
+        "integrated/mc_dropout.py",
+        "kept.to(theta) / (1 - rate)",
+        "kept.to(theta)",
+        DROPOUT,
+    ),
+    Break("the worst rate", "integrated/mc_dropout.py", "[min(found", "[max(found", DROPOUT),
+    Break("noise of rows that were seen", "integrated/mc_dropout.py", "order[:, kept:]", "order[:, :kept]", DROPOUT),
+    Break(
+        "noise chosen as if the members agreed",
+        "integrated/mc_dropout.py",
+        "spread + torch",
+        "0 * spread + torch",
+        DROPOUT,
+    ),
+    Break(
+        "penalty of all rows beside the mean loss of fewer",
+        "integrated/mc_dropout.py",
+        "* kept / sets.n",
+        "",
+        DROPOUT,
     ),
 ]
 

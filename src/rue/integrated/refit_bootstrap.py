@@ -1,7 +1,6 @@
 """The bootstrap itself: networks really trained on resampled rows. What RUE saves, and its reference."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,11 +9,11 @@ from torch import Tensor
 
 from rue.auditor import Auditor
 from rue.concepts import Assessment, Inputs, Model, Resampler
-from rue.errors import SettingError
+from rue.errors import DataError, SettingError
 from rue.integrated.architecture import initialised, module_of
-from rue.integrated.training import Adam, objective_of, stack, train
+from rue.integrated.training import Adam, fitting_many, objective_of, stack, train
 from rue.methods.ensemble import Ensemble, check_members
-from rue.methods.fitting import Fitting, fitting
+from rue.methods.fitting import Fitting
 from rue.randomness import generator
 from rue.resample import Multinomial
 
@@ -39,6 +38,8 @@ class RefitBootstrap:
         check_members(self.members)
         if self.start not in ("fresh", "trained"):
             raise SettingError(f'start must be "fresh" or "trained", got {self.start!r}')
+        if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers == 0:
+            raise SettingError(f"workers must be a number of processes, or -1 for all cores, got {self.workers!r}")
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Train the members."""
@@ -49,8 +50,7 @@ class RefitBootstrap:
 
         The i-th has the seed `seed + i`.
         """
-        with ExitStack() as contexts:
-            fits = [contexts.enter_context(fitting(self, *pair)) for pair in zip(models, data, strict=True)]
+        with fitting_many(self, models, data) as fits:
             thetas = self._refit(fits)
             return [
                 fit.auditor(Refits(Ensemble(own, self.resampler.member_factor(fit.data.units))), {})
@@ -58,11 +58,14 @@ class RefitBootstrap:
             ]
 
     def _refit(self, fits: Sequence[Fitting]) -> Tensor:
-        sets, weight = stack([fit.data for fit in fits], self.seed)
+        sets, weight = stack(fits, self.seed)
         drawn = [
             self.resampler.draw(fit.data.units, self.members, generator(seed))[:, fit.data.unit]
             for fit, seed in zip(fits, sets.seeds, strict=True)
         ]
+        if len({len(own) for own in drawn}) > 1:
+            counts = [fit.data.units for fit in fits]
+            raise DataError(f"{self.resampler} draws another number of members for {counts} units: fit these apart")
         starts = [self._start(fit.model, seed) for fit, seed in zip(fits, sets.seeds, strict=True)]
         weights = weight[:, None] * torch.stack(drawn).to(weight)  # (g, b, n)
         start = torch.stack(starts)[:, None].repeat(1, weights.shape[1], 1)

@@ -6,16 +6,19 @@ starts and in the weights of the rows.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import vmap
 
-from rue.concepts import Inputs, Model, TrainingSet
-from rue.errors import NumericalError, SettingError
+from rue.concepts import Inputs, Model
+from rue.errors import DataError, ModelError, NumericalError, SettingError
+from rue.methods.fitting import Fitting, fitting
 from rue.progress import track
 from rue.randomness import generator
 from rue.trees import leaves, map_leaves
@@ -37,17 +40,25 @@ class Adam:
     decay: bool = False
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch < 1 or not 0 < self.learning_rate < math.inf:
-            raise SettingError(f"epochs, batch and learning_rate must be positive, got {self}")
+        for name, value in (("epochs", self.epochs), ("batch", self.batch)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise SettingError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if not 0 < self.learning_rate < math.inf:
+            raise SettingError(f"learning_rate must be positive and finite, got {self.learning_rate!r}")
 
 
 @dataclass(frozen=True)
 class TrainingSets:
-    """g training sets of n rows each: inputs (g, n, ...), targets (g, n, ...), and a seed for each one's order."""
+    """g training sets of n rows each: inputs (g, n, ...), targets (g, n, ...), and a seed for each one's order.
+
+    With `draws` an objective's inputs are a pair, the rows and (c, draws) numbers drawn uniformly from 0 to 1 with
+    the set's own seed: whatever is random about a network does not depend on its neighbours or on the device.
+    """
 
     inputs: Inputs
     targets: Any
     seeds: Sequence[int]
+    draws: int = 0
 
     @property
     def n(self) -> int:
@@ -55,16 +66,26 @@ class TrainingSets:
         return int(leaves(self.inputs)[0].shape[1])
 
 
-def stack(sets: Sequence[TrainingSet], seed: int) -> tuple[TrainingSets, Tensor]:
+@contextmanager
+def fitting_many(method: object, models: Sequence[Model], data: Sequence[Any]) -> Iterator[list[Fitting]]:
+    """`fitting` for models and training sets that can be trained side by side; others are refused."""
+    if len(models) != len(data) or not models:
+        raise SettingError(
+            f"{len(models)} models and {len(data)} training sets were given; give one training set for each model"
+        )
+    with ExitStack() as contexts:
+        fits = [contexts.enter_context(fitting(method, *pair)) for pair in zip(models, data, strict=True)]
+        _check_alike(fits)
+        yield fits
+
+
+def stack(fits: Sequence[Fitting], seed: int) -> tuple[TrainingSets, Tensor]:
     """Training sets of one size side by side, numbered from a seed on, and their rows' weights (g, n)."""
-    sizes = sorted({data.n for data in sets})
-    if len(sizes) > 1:
-        raise SettingError(f"training sets have {sizes} rows; only sets of one size can be trained together")
-    read = [[(batch.inputs, batch.targets, batch.weight) for batch in data.batches()] for data in sets]
+    read = [[(batch.inputs, batch.targets, batch.weight) for batch in fit.data.batches()] for fit in fits]
     inputs, targets, weight = (
         _together([_rows([batch[part] for batch in batches]) for batches in read]) for part in range(3)
     )
-    return TrainingSets(inputs, targets, range(seed, seed + len(sets))), weight
+    return TrainingSets(inputs, targets, range(seed, seed + len(fits))), weight
 
 
 def objective_of(model: Model, n: int) -> Objective:
@@ -85,10 +106,12 @@ def train(
     """
     starts, weight = starts.detach(), weight.to(starts)
     at_once = vmap(vmap(objective, (0, None, None, 0), randomness="different"), randomness="different")
-    if _vectorises(at_once, starts, sets, weight):
-        found = _minimise(at_once, starts, sets, weight, recipe)
-    else:
-        found = _one_by_one(objective, starts, sets, weight, recipe, workers)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
+        if _vectorises(at_once, starts, sets, weight):
+            found = _minimise(at_once, starts, sets, weight, recipe)
+        else:
+            found = _one_by_one(objective, starts, sets, weight, recipe, workers)
     lost = int((~torch.isfinite(found)).any(-1).sum())
     if lost:
         raise NumericalError(
@@ -102,15 +125,15 @@ def _minimise(objective: Objective, starts: Tensor, sets: TrainingSets, weight: 
     """Adam on the sum over all networks, whose gradients are those of each one."""
     parameters = starts.clone().requires_grad_()
     optimiser = torch.optim.Adam([parameters], lr=recipe.learning_rate, fused=True)
-    orders = [generator(seed) for seed in sets.seeds]
+    randoms = [generator(seed) for seed in sets.seeds]
     networks = starts.shape[0] * starts.shape[1]
     steps = recipe.epochs * math.ceil(sets.n / recipe.batch)
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1 / steps if recipe.decay else 1.0, steps)
     for _ in track(f"training {networks} networks", range(recipe.epochs), recipe.epochs):
-        order = torch.stack([torch.randperm(sets.n, generator=order) for order in orders]).to(starts.device)
+        order = torch.stack([torch.randperm(sets.n, generator=random) for random in randoms]).to(starts.device)
         for rows in order.split(recipe.batch, dim=1):
             with torch.enable_grad():
-                loss = objective(parameters, *_batch(sets, weight, rows)).sum()
+                loss = objective(parameters, *_batch(sets, weight, rows, randoms)).sum()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -123,30 +146,42 @@ def _one_by_one(
 ) -> Tensor:
     from joblib import Parallel, delayed
 
-    def alone(i: int, j: int) -> Tensor:
-        own = TrainingSets(*_of_set(sets, i), [sets.seeds[i]])
-        start, rows = starts[i : i + 1, j : j + 1], weight[i : i + 1, j : j + 1]
-
-        def single(theta: Tensor, inputs: Inputs, targets: Any, weights: Tensor) -> Tensor:
-            return objective(
-                theta[0, 0], map_leaves(lambda a: a[0], inputs), map_leaves(lambda a: a[0], targets), weights[0, 0]
-            )
-
-        return _minimise(single, start, own, rows, recipe)
-
     g, r = starts.shape[:2]
-    jobs = (delayed(alone)(i, j) for i in range(g) for j in range(r))
+    pairs = [(slice(i, i + 1), slice(j, j + 1)) for i in range(g) for j in range(r)]
+    jobs = (  # copies: a view would take all it is a view of along to its process
+        delayed(_alone)(objective, starts[i, j].clone(), _only(sets, i), weight[i, j].clone(), recipe) for i, j in pairs
+    )
     found = Parallel(n_jobs=workers if starts.device.type == "cpu" else 1, return_as="generator")(jobs)
     return torch.cat(list(track(f"training {g * r} networks", found, g * r))).reshape(starts.shape)
+
+
+def _alone(objective: Objective, start: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam) -> Tensor:
+    """Train one network: (1, 1, d)."""
+
+    def single(theta: Tensor, inputs: Inputs, targets: Any, weights: Tensor) -> Tensor:
+        return objective(
+            theta[0, 0],
+            map_leaves(lambda leaf: leaf[0], inputs),
+            map_leaves(lambda leaf: leaf[0], targets),
+            weights[0, 0],
+        )
+
+    return _minimise(single, start, sets, weight, recipe)
+
+
+def _only(sets: TrainingSets, i: slice) -> TrainingSets:
+    inputs, targets = (map_leaves(lambda leaf: leaf[i].clone(), tree) for tree in (sets.inputs, sets.targets))
+    return replace(sets, inputs=inputs, targets=targets, seeds=sets.seeds[i])
 
 
 def _vectorises(at_once: Objective, starts: Tensor, sets: TrainingSets, weight: Tensor) -> bool:
     """Try one batch of two rows."""
     state = torch.get_rng_state()
-    rows = torch.arange(2, device=starts.device).expand(len(starts), 2)
+    rows = torch.arange(min(2, sets.n), device=starts.device).expand(len(starts), -1)
+    batch = _batch(sets, weight, rows, [generator(seed) for seed in sets.seeds])
     try:
         with torch.enable_grad():
-            at_once(starts.clone().requires_grad_(), *_batch(sets, weight, rows)).sum().backward()
+            at_once(starts.clone().requires_grad_(), *batch).sum().backward()
     except (RuntimeError, NotImplementedError, ValueError):
         return False
     finally:
@@ -154,19 +189,57 @@ def _vectorises(at_once: Objective, starts: Tensor, sets: TrainingSets, weight: 
     return True
 
 
-def _batch(sets: TrainingSets, weight: Tensor, rows: Tensor) -> tuple[Inputs, Any, Tensor]:
-    """The same rows (g, c) of inputs, targets and weights."""
+def _batch(
+    sets: TrainingSets, weight: Tensor, rows: Tensor, randoms: Sequence[torch.Generator]
+) -> tuple[Inputs, Any, Tensor]:
+    """The same rows (g, c) of inputs, targets and weights; with them what is drawn for each set."""
     of_set = torch.arange(len(rows), device=rows.device)[:, None]
 
     def pick(leaf: Tensor) -> Tensor:
         return leaf[of_set, rows]
 
-    picked = weight.gather(2, rows[:, None].expand(-1, weight.shape[1], -1))
-    return map_leaves(pick, sets.inputs), map_leaves(pick, sets.targets), picked
+    inputs, targets = map_leaves(pick, sets.inputs), map_leaves(pick, sets.targets)
+    if sets.draws:
+        drawn = [torch.rand(rows.shape[1], sets.draws, generator=random) for random in randoms]
+        inputs = (inputs, torch.stack(drawn).to(weight))
+    return inputs, targets, weight.gather(2, rows[:, None].expand(-1, weight.shape[1], -1))
 
 
-def _of_set(sets: TrainingSets, i: int) -> tuple[Inputs, Any]:
-    return tuple(map_leaves(lambda leaf: leaf[i : i + 1], tree) for tree in (sets.inputs, sets.targets))
+def _check_alike(fits: Sequence[Fitting]) -> None:
+    """Refuse training sets of several sizes, and models that differ in more than their audited parameters."""
+    sizes = sorted({fit.data.n for fit in fits})
+    if len(sizes) > 1:
+        raise DataError(f"the training sets have {sizes} rows; fit_many needs one size: fit these apart")
+    first = fits[0]
+    inputs, targets, *_ = next(iter(first.data.batches()))
+    wanted = _behaviour(first.model, first.model.theta, inputs, targets)
+    for i, fit in enumerate(fits[1:], start=1):
+        found = _behaviour(fit.model, first.model.theta, inputs, targets)
+        differs = [name for name in wanted if not _close(found[name], wanted[name])]
+        if differs:
+            raise ModelError(
+                f"model {i} has another {' and '.join(differs)} than the first at the same parameters; fit_many needs "
+                "one architecture, with one loss, penalty and total weight, and the same fixed layers: fit these apart"
+            )
+
+
+def _behaviour(model: Model, theta: Tensor, inputs: Inputs, targets: Any) -> dict[str, Tensor | None]:
+    """What a model makes of given parameters, where they fit it."""
+    found: dict[str, Tensor | None] = {"output": None, "loss": None, "penalty": None}
+    if model.theta.shape == theta.shape:
+        try:
+            with torch.no_grad():
+                found["output"] = outputs = model.predict(theta.to(model.theta), inputs)
+                found["loss"] = model.loss(outputs, targets)
+                found["penalty"] = model.penalty(theta.to(model.theta))
+        except RuntimeError:  # its layers are others
+            pass
+    return found
+
+
+def _close(a: Tensor | None, b: Tensor | None) -> bool:
+    same_kind = a is not None and b is not None and (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
+    return same_kind and torch.allclose(a, b)  # type: ignore[arg-type]  # neither is None
 
 
 def _rows(trees: Sequence[Any]) -> Any:

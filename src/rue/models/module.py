@@ -167,7 +167,7 @@ def wrap_module(
     state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     fixed = {name: value.detach().clone() for name, value in state.items() if name not in chosen}
     return ModuleModel(
-        module=_private_copy(module),
+        module=private_copy(module),
         layout=layout,
         theta=theta,
         fixed=fixed,
@@ -179,7 +179,7 @@ def wrap_module(
     )
 
 
-def _private_copy(module: nn.Module) -> nn.Module:
+def private_copy(module: nn.Module) -> nn.Module:
     """Copy everything but the tensors: what a forward pass may set on the copy never reaches the user's module."""
     shared: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
     for part in module.modules():  # tensors that carry a graph cannot be copied

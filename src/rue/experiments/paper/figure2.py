@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PAPER = ("RUE", "Laplace", "Kernel density", "Bootstrap SGD")
 MORE = ("RUE", "LinearRUE", "Refit bootstrap", "Nearest neighbours, residual", "Laplace", "Kernel density")
 METHODS = (*PAPER, *(name for name in MORE if name not in PAPER), "Laplace, linearised", "Nearest neighbours, distance")
+STYLE = dict(zip(METHODS, STYLES, strict=True))  # of a method, the same in every figure
 PERCENTILES = np.arange(5, 100, 5)  # of the absolute errors: section 4.1
 RESAMPLES = 400
 LEVEL = 0.9  # of the bands
@@ -79,6 +80,7 @@ def table(results: Sequence[Results], methods: Sequence[str], seed: int = 0) -> 
 def draw(frame: "pd.DataFrame", methods: Sequence[str]) -> "Figure":
     """A panel for each data set."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     names = list(dict.fromkeys(frame["data"]))
     rows = (len(names) + 3) // 4
@@ -86,7 +88,8 @@ def draw(frame: "pd.DataFrame", methods: Sequence[str]) -> "Figure":
     panels = figure.subplots(rows, min(4, len(names)), squeeze=False).ravel()
     curves = frame[frame["percentile"] != "mean"]
     for panel, name in zip(panels, names, strict=False):
-        for method, (colour, dash) in zip(methods, STYLES, strict=False):
+        for method in methods:
+            colour, dash = STYLE[method]
             own = curves[(curves["data"] == name) & (curves["method"] == method)]
             panel.fill_between(own["tolerance"], own["low"], own["high"], color=colour, alpha=0.15, linewidth=0)
             panel.plot(own["tolerance"], own["auc"], color=colour, linestyle=dash, linewidth=1.8, label=method)
@@ -94,11 +97,12 @@ def draw(frame: "pd.DataFrame", methods: Sequence[str]) -> "Figure":
         panel.set_title(TITLES[name], fontsize=11)
         panel.set_xlabel(f"tolerance τ, {UNITS[name]}", fontsize=9)
         panel.tick_params(labelsize=8)
+        panel.xaxis.set_major_locator(MaxNLocator(4))
         panel.spines[["top", "right"]].set_visible(False)
     for panel in panels[len(names) :]:
         panel.set_visible(False)
     for panel in panels[::4]:
-        panel.set_ylabel("AUC", fontsize=9)
+        panel.set_ylabel("AUC: large errors score higher", fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(methods), frameon=False, fontsize=9)
     return figure

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,9 +79,10 @@ def integrated(method: Callable[[int], Any]) -> Run:
     def run(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
         models = [wrap(_rectified(p), loss="squared_error", l2=LITTLE) for p in problems]
         start = time.perf_counter()
-        auditors = method(len(problems[0].y)).fit_many(models, [(p.X, p.y) for p in problems])
+        settings = replace(method(len(problems[0].y)), seed=problems[0].split)  # the i-th split has the seed i
+        auditors = settings.fit_many(models, [(p.X, p.y) for p in problems])
         seconds = np.array((time.perf_counter() - start) / len(problems))
-        name = type(method(2)).__name__
+        name = type(settings).__name__
         return [
             {**_in_units(problem, auditor.audit(problem.X_new), name), f"{name}/seconds": seconds}
             for problem, auditor in zip(problems, auditors, strict=True)

@@ -1,0 +1,52 @@
+"""Put the results of `rue paper all` into the documentation: python docs/reproduction.py paper-output.
+
+Tables and figures are copied to docs/paper, and the blocks of docs/what-we-found.md between `<!-- name -->` and
+`<!-- end -->` are made anew from them. `tests/paper/test_results.py` fails when the page and the files disagree.
+"""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from rue.experiments.paper import page, verdicts
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS / "paper"
+PAGE = DOCS / "what-we-found.md"
+COPIED = ("*.csv", "*.svg", "facts.json", "claim1.txt")
+
+
+def blocks(folder: Path) -> dict[str, str]:
+    """The generated parts of the page."""
+    tables = {name: page.read(folder, name) for name in ("figure2", "table1", "fidelity", "costs")}
+    return {
+        "times": page.times(folder),
+        "verdicts": "\n".join(f"- {line}" for line in verdicts.verdicts(folder)),
+        "auc": page.markdown(page.auc(tables["figure2"])),
+        "nll-paper": page.markdown(page.nll(tables["table1"], "paper")),
+        "nll-standard": page.markdown(page.nll(tables["table1"], "standard")),
+        "claim1": page.findings(folder),
+        "spearman": page.markdown(page.by_data(tables["fidelity"], "spearman", "{:.3f}")),
+        "variance": page.markdown(page.by_data(tables["fidelity"], "variance_ratio", "{:.2f}")),
+        "costs": page.markdown(page.costs(tables["costs"])),
+    }
+
+
+def filled(text: str, folder: Path) -> str:
+    """The page with its generated blocks as the results have them."""
+    for name, block in blocks(folder).items():
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        if not marked.search(text):
+            raise SystemExit(f"{PAGE.name} has no block <!-- {name} --> ... <!-- end -->")
+        text = marked.sub(lambda found, block=block: found[1] + block + found[2], text)
+    return text
+
+
+if __name__ == "__main__":
+    source = Path(sys.argv[1])
+    RESULTS.mkdir(exist_ok=True)
+    for pattern in COPIED:
+        for file in source.glob(pattern):
+            shutil.copy(file, RESULTS / file.name)
+    PAGE.write_text(filled(PAGE.read_text(), RESULTS))
