@@ -81,7 +81,7 @@ def test_the_public_names_are_these():
         [
             *("RUE", "LinearRUE", "Laplace", "BootstrapSGD", "KernelDensity", "NearestNeighbours", "Homoscedastic"),
             *("wrap", "audit", "Data", "Model", "Audit", "Auditor", "Interval"),
-            *("curvature", "solve", "resample", "evaluate", "errors", "quiet"),
+            *("curvature", "solve", "resample", "evaluate", "datasets", "integrated", "errors", "quiet"),
         ]
     )
     assert all(hasattr(rue, name) for name in rue.__all__)

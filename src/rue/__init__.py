@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from rue import curvature, errors, evaluate, resample, solve
+from rue import curvature, datasets, errors, evaluate, integrated, resample, solve
 from rue.auditor import Auditor
 from rue.concepts import Model
 from rue.data import Data
@@ -31,8 +31,10 @@ __all__ = [
     "NearestNeighbours",
     "audit",
     "curvature",
+    "datasets",
     "errors",
     "evaluate",
+    "integrated",
     "quiet",
     "resample",
     "solve",

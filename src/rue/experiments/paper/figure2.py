@@ -32,10 +32,9 @@ class Pairs(NamedTuple):
     total: Array  # (s, s)
 
     def auc(self, counts: Array) -> Array:
-        """The AUC pooled over splits that are drawn `counts` (r, s) times."""
-        return np.einsum("rs,st,rt->r", counts, self.wins, counts) / np.einsum(
-            "rs,st,rt->r", counts, self.total, counts
-        )
+        """The AUC pooled over splits that are drawn `counts` (r, s) times; nan where all errors are alike."""
+        wins, total = (np.einsum("rs,st,rt->r", counts, part, counts) for part in self)
+        return np.divide(wins, total, out=np.full(len(counts), np.nan), where=total > 0)
 
 
 def pairs(score: Array, large: Sequence[NDArray[np.bool_]], split: NDArray[np.int64]) -> list[Pairs]:
@@ -73,7 +72,7 @@ def table(results: Sequence[Results], methods: Sequence[str], seed: int = 0) -> 
             curves = [own.auc(counts) for own in compared]
             for percentile, tolerance, values in zip(PERCENTILES, tolerances, curves, strict=True):
                 rows.append((found.name, method, str(percentile), float(tolerance), *_summary(values)))
-            rows.append((found.name, method, "mean", np.nan, *_summary(np.mean(curves, axis=0))))
+            rows.append((found.name, method, "mean", np.nan, *_summary(np.nanmean(curves, axis=0))))
     return pd.DataFrame(rows, columns=["data", "method", "percentile", "tolerance", "auc", "low", "high"])
 
 

@@ -42,7 +42,7 @@ class Store:
     def load(self, path: Path) -> tuple[dict[int, Arrays], dict[str, object]] | None:
         """The arrays of each split and the facts; None where there is no such file, or an unreadable one."""
         try:
-            with np.load(path) as file:
+            with path.open("rb") as opened, np.load(opened) as file:
                 facts = json.loads(str(file["facts"]))
                 found: dict[int, Arrays] = {}
                 for key in file.files:
