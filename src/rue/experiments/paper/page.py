@@ -9,12 +9,17 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from rue.experiments.paper.fidelity import SHOWN
+from rue.experiments.paper.figure2 import METHODS
 from rue.experiments.paper.parts import REFITS
 from rue.experiments.paper.protocol import LARGE, TITLES
+from rue.experiments.paper.published import COLUMNS
 from rue.experiments.paper.table1 import INTEGRATED
 
 if TYPE_CHECKING:
     import pandas as pd
+
+NLL_TITLE = "Negative log likelihood ± standard error (the paper's)"
 
 Rows = list[list[str]]  # the first is the head
 
@@ -29,21 +34,27 @@ def write(folder: Path, outputs: Sequence[str]) -> str:
 
 
 def show(folder: Path, outputs: Sequence[str], console: Console) -> None:
-    """The tables beside the paper's own numbers."""
-    shown: list[tuple[str, str, Callable[[pd.DataFrame], Rows]]] = [
-        ("table1", "Negative log likelihood: ours ± standard error (the paper's)", lambda frame: nll(frame, "paper")),
-        ("table1", "The same, trained on nine tenths of every set", lambda frame: nll(frame, "standard")),
-        ("figure2", "Mean AUC over tolerances, pooled over splits", auc),
-        ("fidelity", f"Spearman correlation with {REFITS} refits", lambda frame: by_data(frame, "spearman", "{:.3f}")),
+    """The tables beside the paper's own numbers, a row for each data set."""
+    shown: list[tuple[str, str, Callable[[pd.DataFrame], Rows], Sequence[str]]] = [
+        ("table1", NLL_TITLE, lambda frame: nll(frame, "paper"), COLUMNS),
+        ("table1", f"{NLL_TITLE}, nine tenths of every set train", lambda frame: nll(frame, "standard"), COLUMNS),
+        ("figure2", "Mean AUC over tolerances, pooled over splits", lambda frame: auc(frame, "{auc:.3f}"), METHODS[:7]),
+        (
+            "fidelity",
+            f"Spearman correlation with {REFITS} refits",
+            lambda frame: by_data(frame, "spearman", "{:.3f}"),
+            SHOWN,
+        ),
     ]
-    for name, title, rows in shown:
+    for name, title, rows, columns in shown:
         if name in outputs:
-            head, *body = rows(read(folder, name))
+            found = rows(read(folder, name))
+            kept = [found[0], *(row for row in found if row[0] in columns)]
             table = Table(title=title, title_justify="left")
-            for column in head:
-                table.add_column(column, justify="left" if column == head[0] else "right")
-            for row in body:
-                table.add_row(*row)
+            for column in ["data", *(row[0] for row in kept[1:])]:
+                table.add_column(column, justify="left" if column == "data" else "right")
+            for cells in list(zip(*kept, strict=True))[1:]:
+                table.add_row(*cells)
             console.print(table)
 
 
@@ -66,10 +77,10 @@ def nll(frame: "pd.DataFrame", protocol: str) -> Rows:
     return rows
 
 
-def auc(frame: "pd.DataFrame") -> Rows:
-    """Mean AUC with its band over splits."""
+def auc(frame: "pd.DataFrame", form: str = "{auc:.3f} ({low:.2f}–{high:.2f})") -> Rows:
+    """Mean AUC, with its band over splits."""
     means = frame[frame["percentile"] == "mean"]
-    return _crossed(means, lambda row: f"{row['auc']:.3f} ({row['low']:.2f}–{row['high']:.2f})")
+    return _crossed(means, lambda row: form.format(**row))
 
 
 def by_data(frame: "pd.DataFrame", column: str, form: str) -> Rows:
