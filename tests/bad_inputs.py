@@ -1265,6 +1265,12 @@ def wrong_file() -> Any:
 
 DATASETS = [
     BadInput(
+        "The folder of a data set does not exist",
+        lambda: datasets.load("yacht", "no/such/folder"),
+        DataError,
+        r"no/such/folder is no folder; give the one that holds yacht\.csv",
+    ),
+    BadInput(
         "A data set has an unknown name",
         lambda: datasets.load("boston"),
         SettingError,

@@ -8,6 +8,7 @@ import torch
 
 import cases
 import rue
+from rue.integrated import PBP, Adam, DeepEnsemble, MCDropout, RefitBootstrap
 from rue.methods import METHODS
 
 pytestmark = [
@@ -67,3 +68,26 @@ def test_inputs_on_the_gpu_with_a_model_on_the_cpu_are_refused():
     case = cases.CASES["softplus"]()
     with pytest.raises(rue.errors.DeviceError, match="move one"):
         rue.LinearRUE().fit(case.wrap(), (case.X.cuda(), case.y))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        RefitBootstrap(members=3, training=Adam(epochs=4, batch=8)),
+        DeepEnsemble(members=2, training=Adam(epochs=4, batch=8), adversarial=0.01),
+        MCDropout(members=4, training=Adam(epochs=4, batch=8), rates=(0.1, 0.3)),
+        PBP(epochs=2),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_networks_trained_on_a_gpu_are_those_of_a_cpu(method):
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(30, 2, generator=generator, dtype=torch.float64)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).double()
+    audits = {}
+    for device in ("cpu", "cuda"):
+        model = rue.wrap(copy.deepcopy(net).to(device), loss="squared_error", l2=0.1)
+        audits[device] = method.fit_many([model] * 2, [(X[:20], X[:20, 0]), (X[10:], X[10:, 1])])[1].audit(X)
+    for field in ("prediction", "score", "total_std"):
+        found, wanted = (getattr(audits[device], field) for device in ("cuda", "cpu"))
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-8, err_msg=field)

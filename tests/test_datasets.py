@@ -335,7 +335,9 @@ def test_a_folder_comes_before_the_variable_and_the_variable_before_the_cache(tm
         with pytest.raises(DataError, match=rf"{place}/yacht.csv is not the yacht set: .* wanted .*remove it"):
             datasets.load("yacht", folder=folder)
     (tmp_path / "variable" / "yacht.csv").unlink()
-    assert len(datasets.load("yacht", folder=tmp_path / "nowhere")) == 1
+    assert len(datasets.load("yacht")) == 1  # a folder without the file: the cache
+    with pytest.raises(DataError, match="nowhere is no folder; give the one that holds yacht.csv"):
+        datasets.load("yacht", folder=tmp_path / "nowhere")
 
 
 def test_a_damaged_cache_is_an_error_that_names_the_file(tmp_path):

@@ -28,6 +28,8 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
         raise SettingError(f"there is no data set {name!r}; choose from {', '.join(NAMES)}")
     known = CATALOGUE[name]
     given = folder or os.environ.get("RUE_DATA")
+    if given and not Path(given).expanduser().is_dir():
+        raise DataError(f"{given} is no folder; give the one that holds {name}.csv, or none to have it fetched")
     if given and (file := Path(given).expanduser() / f"{name}.csv").is_file():
         return _from_file(known, file)
     kept = cache.folder() / f"{name}.csv"
