@@ -4,6 +4,7 @@ Tables and figures are copied to docs/paper, and the blocks of docs/what-we-foun
 `<!-- end -->` are made anew from them. `tests/paper/test_results.py` fails when the page and the files disagree.
 """
 
+import json
 import re
 import shutil
 import sys
@@ -15,13 +16,19 @@ DOCS = Path(__file__).parent
 RESULTS = DOCS / "paper"
 PAGE = DOCS / "what-we-found.md"
 COPIED = ("*.csv", "*.svg", "facts.json", "claim1.txt")
+RUNS = {  # whose times are told
+    "facts-after-learning.json": "`rue paper fidelity`: networks, all audits, 50 refits per split",
+    "facts.json": "`rue paper all` after it: integrated methods, standard protocol, Claim 1, figures",
+    "facts-cuda-after-learning.json": "`rue paper fidelity --device cuda`",
+    "facts-cuda.json": "`rue paper all --device cuda`",
+}
 
 
 def blocks(folder: Path) -> dict[str, str]:
     """The generated parts of the page."""
     tables = {name: page.read(folder, name) for name in ("figure2", "table1", "fidelity", "costs")}
     return {
-        "times": page.times(folder),
+        "times": page.markdown(times(folder)),
         "verdicts": "\n".join(f"- {line}" for line in verdicts.verdicts(folder)),
         "auc": page.markdown(page.auc(tables["figure2"])),
         "nll-paper": page.markdown(page.nll(tables["table1"], "paper")),
@@ -31,6 +38,15 @@ def blocks(folder: Path) -> dict[str, str]:
         "variance": page.markdown(page.by_data(tables["fidelity"], "variance_ratio", "{:.2f}")),
         "costs": page.markdown(page.costs(tables["costs"])),
     }
+
+
+def times(folder: Path) -> page.Rows:
+    """What each of the published runs took."""
+    rows = [["run, all eight sets, 20 splits", "device", "processes", "wall-clock"]]
+    for name, what in RUNS.items():
+        facts = json.loads((folder / name).read_text())
+        rows.append([what, facts["device"], str(facts["processes"]), f"{facts['wall_seconds'] / 60:.1f} min"])
+    return rows
 
 
 def filled(text: str, folder: Path) -> str:

@@ -336,7 +336,7 @@ def test_a_folder_comes_before_the_variable_and_the_variable_before_the_cache(tm
             datasets.load("yacht", folder=folder)
     (tmp_path / "variable" / "yacht.csv").unlink()
     assert len(datasets.load("yacht")) == 1  # a folder without the file: the cache
-    with pytest.raises(DataError, match="nowhere is no folder; give the one that holds yacht.csv"):
+    with pytest.raises(DataError, match=r"nowhere is no folder; give the one that holds yacht\.csv"):
         datasets.load("yacht", folder=tmp_path / "nowhere")
 
 

@@ -1,0 +1,64 @@
+"""What the documentation says of the paper's experiments is what the published result files hold."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from rue import datasets
+from rue.experiments.paper import page, verdicts
+
+ROOT = Path(__file__).parent.parent.parent
+RESULTS = ROOT / "docs" / "paper"
+
+
+@pytest.fixture(scope="module")
+def reproduction():
+    spec = importlib.util.spec_from_file_location("reproduction", ROOT / "docs" / "reproduction.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_made_from_the_published_files(reproduction):
+    text = (ROOT / "docs" / "what-we-found.md").read_text()
+    assert reproduction.filled(text, RESULTS) == text
+
+
+def test_the_published_run_has_all_sets_and_splits():
+    table = page.read(RESULTS, "table1")
+    assert set(table["data"]) == set(datasets.NAMES)
+    assert set(table["splits"]) == {20}
+    for name in ("facts.json", "facts-after-learning.json", "facts-cuda.json", "facts-cuda-after-learning.json"):
+        facts = json.loads((RESULTS / name).read_text())
+        assert facts["splits"] == 20
+        assert facts["split_seed"] == 1
+
+
+def test_all_audits_and_refits_took_less_than_half_an_hour_on_two_cores():
+    facts = json.loads((RESULTS / "facts-after-learning.json").read_text())
+    assert facts["device"] == "cpu"
+    assert facts["processes"] == 2
+    assert not facts["resumed"]
+    assert facts["wall_seconds"] < 1800
+
+
+def test_what_the_readme_says_of_fidelity_is_in_the_files():
+    ranks = page.read(RESULTS, "fidelity").query("method == 'LinearRUE'").set_index("data")["spearman"]
+    said = re.search(r"at least (\.\d+) on seven of eight data sets\s+\(Naval: (\.\d+)\)", (ROOT / "README.md").read_text())
+    assert said
+    assert ranks.drop("naval").min() >= float(said[1])
+    assert round(ranks["naval"], 2) == float(said[2])
+    costs = page.read(RESULTS, "costs")
+    assert costs["ratio_one_by_one"].min() >= 100
+
+
+def test_claims_that_must_hold_hold():
+    said = " ".join(verdicts.verdicts(RESULTS))
+    assert "lower NLL than sampled Laplace: on 8 of 8 sets" in said
+    assert re.search(r"higher mean AUC than Laplace and kernel density: on [678] of 8", said)
+    assert re.search(r"at least \.9 with real refits: on [78] of 8", said)
+    for method in ("PBP", "MCDropout", "DeepEnsemble"):
+        assert re.search(rf"{method}, trained here: .* on [678] of 8 sets", said)
