@@ -39,7 +39,7 @@ def paper(
     device: Annotated[str, typer.Option(help="cpu, or cuda for a GPU.")] = "cpu",
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and finished splits.")] = Path("paper-output"),
     data: Annotated[Path | None, typer.Option(help="Folder with the data sets as CSV; else cached or fetched.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes of one thread each.")] = os.cpu_count() or 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes of one thread each.")] = min(os.cpu_count() or 1, 8),
     split_seed: Annotated[int, typer.Option(help="Seed of the splits; 1 gives the benchmarks' own.")] = 1,
 ) -> None:
     """Reproduce the paper: Figures 1 and 2, Table 1, Claim 1, fidelity to real refits. Goes on where it stopped."""

@@ -47,7 +47,8 @@ def test_all_audits_and_refits_took_less_than_half_an_hour_on_two_cores():
 
 def test_what_the_readme_says_of_fidelity_is_in_the_files():
     ranks = page.read(RESULTS, "fidelity").query("method == 'LinearRUE'").set_index("data")["spearman"]
-    said = re.search(r"at least (\.\d+) on seven of eight data sets\s+\(Naval: (\.\d+)\)", (ROOT / "README.md").read_text())
+    readme = (ROOT / "README.md").read_text()
+    said = re.search(r"at least\s+(\.\d+) on seven of eight data sets\s+\(Naval: (\.\d+)\)", readme)
     assert said
     assert ranks.drop("naval").min() >= float(said[1])
     assert round(ranks["naval"], 2) == float(said[2])

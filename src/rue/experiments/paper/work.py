@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
@@ -58,9 +59,8 @@ class Task:
 
     def path(self, plan: Plan) -> Path:
         """Its file in the store."""
-        settings = (
-            f"{PARTS[self.part].settings} on {plan.device} with torch {torch.__version__} and splits {plan.split_seed}"
-        )
+        versions = f"rue {version('rue')}, torch {torch.__version__}"
+        settings = f"{PARTS[self.part].settings}, {plan.device}, splits {plan.split_seed}, {versions}"
         return plan.store.path(self.protocol, self.name, self.part, self.splits, settings)
 
 
