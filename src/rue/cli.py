@@ -1,6 +1,5 @@
 """The command line."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,11 +38,14 @@ def paper(
     device: Annotated[str, typer.Option(help="cpu, or cuda for a GPU.")] = "cpu",
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and finished splits.")] = Path("paper-output"),
     data: Annotated[Path | None, typer.Option(help="Folder with the data sets as CSV; else cached or fetched.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes of one thread each.")] = min(os.cpu_count() or 1, 8),
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes of one thread each; 0: one for each core, 8 at most.")
+    ] = 0,
     split_seed: Annotated[int, typer.Option(help="Seed of the splits; 1 gives the benchmarks' own.")] = 1,
 ) -> None:
     """Reproduce the paper: Figures 1 and 2, Table 1, Claim 1, fidelity to real refits. Goes on where it stopped."""
     import torch
+    from joblib import cpu_count
     from rich.console import Console
 
     from rue.datasets import NAMES
@@ -54,8 +56,8 @@ def paper(
     torch.set_num_threads(1)
     names = tuple(name.strip() for name in datasets.split(",")) if datasets else NAMES
     try:
-        run(what, Plan(names, splits, out, device, workers, data, split_seed), Console())
-    except RueError as error:
+        run(what, Plan(names, splits, out, device, workers or min(cpu_count(), 8), data, split_seed), Console())
+    except (RueError, OSError) as error:
         typer.secho(f"{type(error).__name__}: {error}", err=True, fg="red")
         raise typer.Exit(1) from error
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rue.experiments.paper.figure2 import STYLE
 from rue.experiments.paper.parts import AUDITS, REFITS
 from rue.experiments.paper.protocol import TITLES
 from rue.experiments.paper.results import Results
-from rue.plots import COLOURS
+from rue.result import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +20,11 @@ SHOWN = tuple(name for name in AUDITS if name != "Homoscedastic")  # a constant 
 
 
 def table(results: Sequence[Results]) -> "pd.DataFrame":
-    """Spearman correlation of scores and ratio of variances to the refits', means over splits, one row each."""
+    """How each method compares with the refits, one row each.
+
+    Spearman correlation of scores (mean over splits and its standard error), variance over the refits' (median
+    over splits, smallest and largest), and in how many splits members left the prediction they were to surround.
+    """
     import pandas as pd
     from scipy.stats import spearmanr
 
@@ -27,20 +32,23 @@ def table(results: Sequence[Results]) -> "pd.DataFrame":
     for found in results:
         reference = found.each(REFERENCE, "std")
         for method in SHOWN:
-            ranks = [
-                float(spearmanr(score, std).statistic)
-                for score, std in zip(found.each(method, "score"), reference, strict=True)
-            ]
-            ratio = np.nan
-            if f"{method}/std" in next(iter(found.splits.values())):
-                each = [
-                    (own**2).mean() / (std**2).mean()
-                    for own, std in zip(found.each(method, "std"), reference, strict=True)
-                ]
-                ratio = float(np.mean(each))
+            scores = zip(found.each(method, "score"), reference, strict=True)
+            ranks = [float(spearmanr(score, std).statistic) for score, std in scores]
             error = np.std(ranks, ddof=1) / np.sqrt(len(ranks)) if len(ranks) > 1 else np.nan
-            rows.append((found.name, method, float(np.mean(ranks)), float(error), ratio, _seconds(found, method)))
-    return pd.DataFrame(rows, columns=["data", "method", "spearman", "error", "variance_ratio", "seconds"])
+            warned = sum(count > 0 for count in found.each(method, "warnings"))
+            ratios = _variance_ratios(found, method, reference)
+            rows.append((found.name, method, float(np.mean(ranks)), float(error), *ratios, int(warned)))
+    names = ["data", "method", "spearman", "error", "variance_ratio", "smallest", "largest", "drifted"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _variance_ratios(found: Results, method: str, reference: Sequence[Array]) -> tuple[float, float, float]:
+    """Mean variance over the refits' mean variance: median over splits, smallest, largest."""
+    if f"{method}/std" not in found.splits[0]:
+        return np.nan, np.nan, np.nan
+    pairs = zip(found.each(method, "std"), reference, strict=True)
+    each = [float((own**2).mean() / (std**2).mean()) for own, std in pairs]
+    return float(np.median(each)), min(each), max(each)
 
 
 def costs(results: Sequence[Results]) -> "pd.DataFrame":
@@ -67,16 +75,16 @@ def draw(frame: "pd.DataFrame") -> "Figure":
     shown = ("LinearRUE", "RUE", "Laplace, linearised", "Laplace", "Bootstrap SGD", "Kernel density")
     markers = ("o", "s", "^", "v", "D", "x")
     for j, (method, marker) in enumerate(zip(shown, markers, strict=True)):
+        colour = STYLE[method][0]
         own = frame[frame["method"] == method].set_index("data").loc[names]
         place = np.arange(len(names)) + 0.11 * (j - 2.5)
-        left.errorbar(
-            place, own["spearman"], 2 * own["error"], fmt=marker, color=COLOURS[j], label=method, markersize=6
-        )
+        left.errorbar(place, own["spearman"], 2 * own["error"], fmt=marker, color=colour, label=method, markersize=6)
         if own["variance_ratio"].notna().all():
-            right.plot(place, own["variance_ratio"], marker, color=COLOURS[j], markersize=6)
+            reach = [own["variance_ratio"] - own["smallest"], own["largest"] - own["variance_ratio"]]
+            right.errorbar(place, own["variance_ratio"], reach, fmt=marker, color=colour, markersize=6, linewidth=0.8)
     left.set_ylabel(f"Spearman correlation with {REFITS} refits")
     left.axhline(0.9, color="#999999", linewidth=0.8, linestyle=":")
-    right.set_ylabel("variance over the refits' variance")
+    right.set_ylabel("variance over the refits': median, smallest, largest split")
     right.set_yscale("log")
     right.axhline(1.0, color="#999999", linewidth=0.8)
     for panel in (left, right):

@@ -119,12 +119,6 @@ UNITS = {  # of the absolute error
 }
 
 
-def mean_auc(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Mean AUC over the tolerances, a row for each method and a column for each data set."""
-    means = frame[frame["percentile"] == "mean"]
-    return means.pivot_table(index="method", columns="data", values="auc", sort=False)
-
-
 def _draws(splits: int, seed: int) -> Array:
     """The splits as they are, then resampled: (1 + r, s)."""
     random = np.random.default_rng(seed)

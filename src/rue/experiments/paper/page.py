@@ -89,6 +89,13 @@ def by_data(frame: "pd.DataFrame", column: str, form: str) -> Rows:
     return _crossed(kept, lambda row: form.format(row[column]))
 
 
+def variances(frame: "pd.DataFrame") -> Rows:
+    """Variance over the refits', median over splits (smallest to largest), and in how many splits members drifted."""
+    form = "{variance_ratio:.2f} ({smallest:.2g}–{largest:.2g})"
+    kept = frame[frame["variance_ratio"].notna()]
+    return _crossed(kept, lambda row: form.format(**row) + (f" ⚠ {row['drifted']}" if row["drifted"] else ""))
+
+
 def costs(frame: "pd.DataFrame") -> Rows:
     """Seconds and ratios."""
     head = [
@@ -159,7 +166,7 @@ SECTIONS: dict[str, tuple[str, list[Callable[[Path], str]]]] = {
         [
             _picture("fidelity", "Agreement with real refits"),
             lambda folder: markdown(by_data(read(folder, "fidelity"), "spearman", "{:.3f}")),
-            lambda folder: markdown(by_data(read(folder, "fidelity"), "variance_ratio", "{:.2f}")),
+            lambda folder: markdown(variances(read(folder, "fidelity"))),
             lambda folder: markdown(costs(read(folder, "costs"))),
         ],
     ),
@@ -189,4 +196,6 @@ def _beside(frame: "pd.DataFrame", protocol: str, name: str, method: str, publis
         return ""
     row = found.iloc[0]
     ours = f"{row['nll']:.2f} ± {row['error']:.2f}"
-    return f"{ours} ({row['published']:.2f})" if published and not np.isnan(row["published"]) else ours
+    if not published or np.isnan(row["published"]):
+        return ours
+    return f"{ours} ({row['published']:.2f} ± {row['published_error']:.2f})"

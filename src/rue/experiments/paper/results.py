@@ -7,7 +7,7 @@ import numpy as np
 
 from rue.experiments.paper.parts import Arrays
 from rue.experiments.paper.protocol import Protocol
-from rue.experiments.paper.work import Plan, Task, load
+from rue.experiments.paper.work import Piece, Plan, load
 from rue.result import Array
 
 
@@ -37,10 +37,10 @@ class Results:
         return [float(arrays[what]) for arrays in self.splits.values() if what in arrays]
 
 
-def gather(plan: Plan, wanted: Sequence[Task]) -> list[Results]:
-    """Finished tasks as results, one for each protocol and data set."""
-    keys = dict.fromkeys((task.protocol, task.name) for task in wanted)
+def gather(plan: Plan, wanted: Sequence[Piece]) -> list[Results]:
+    """Finished pieces as results, one for each protocol and data set."""
+    keys = dict.fromkeys((piece.protocol, piece.name) for piece in wanted)
     return [
-        Results(*key, dict(sorted(load(plan, [t for t in wanted if (t.protocol, t.name) == key]).items())))
-        for key in keys
+        Results(protocol, name, load(plan, [p for p in wanted if (p.protocol, p.name) == (protocol, name)]))
+        for protocol, name in keys
     ]

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from rue.errors import SettingError
 from rue.experiments.paper import claim1, fidelity, figure1, figure2, page, table1
-from rue.experiments.paper.protocol import Protocol
+from rue.experiments.paper.protocol import Protocol, protocols
 from rue.experiments.paper.results import Results, gather
-from rue.experiments.paper.work import Plan, Task, compute, seconds, tasks
+from rue.experiments.paper.work import Piece, Plan, compute, seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +56,7 @@ def run(what: str, plan: Plan, console: Console) -> None:
     if what != "all" and what not in PARTS:
         raise SettingError(f"there is no {what!r} in the paper's experiments; choose from {', '.join(PARTS)} or all")
     plan.out.mkdir(parents=True, exist_ok=True)
+    _say_what_is_replaced(plan, console)
     start = time.perf_counter()
     wanted = needed(plan, chosen)
     fresh = compute(plan, wanted, console)
@@ -69,12 +70,17 @@ def run(what: str, plan: Plan, console: Console) -> None:
     console.print(f"\nTables, figures and [bold]page.md[/] are in {plan.out} after {facts['wall_seconds']:.0f} s.")
 
 
-def needed(plan: Plan, outputs: Sequence[str]) -> list[Task]:
+def needed(plan: Plan, outputs: Sequence[str]) -> list[Piece]:
     """Every piece of work behind some outputs, once."""
-    pairs = dict.fromkeys(
-        (protocol, part) for name in outputs for protocol, parts in PARTS[name].items() for part in parts
-    )
-    return [task for protocol, part in pairs for task in tasks(plan, protocol, part)]
+    pieces = [
+        Piece(protocol, name, part)
+        for output in outputs
+        for protocol, parts in PARTS[output].items()
+        for part in parts
+        for name in plan.names
+        if protocol in protocols(name)
+    ]
+    return list(dict.fromkeys(pieces))
 
 
 def _figure1(output: Output, _: Sequence[Results]) -> None:
@@ -119,28 +125,46 @@ MAKERS: dict[str, Callable[[Output, Sequence[Results]], None]] = {
 }
 
 
-def _facts(plan: Plan, wanted: Sequence[Task], wall: float, fresh: int) -> dict[str, Any]:
+def _say_what_is_replaced(plan: Plan, console: Console) -> None:
+    """Tables of another run in the same folder are written over; its finished splits stay."""
+    before = plan.out / "facts.json"
+    if not before.exists():
+        return
+    facts = json.loads(before.read_text())
+    own = (list(plan.names), plan.splits, plan.split_seed)
+    if (facts["data"], facts["splits"], facts["split_seed"]) != own:
+        console.print(
+            f"[yellow]Tables in {plan.out} were made with {facts['splits']} splits (seed {facts['split_seed']}) of "
+            f"{', '.join(facts['data'])} and are replaced; use --out to keep them.[/]"
+        )
+
+
+def _facts(plan: Plan, wanted: Sequence[Piece], wall: float, fresh: int) -> dict[str, Any]:
     """What someone needs to repeat the run: versions, seeds, device and times."""
     import platform
+    from importlib.metadata import version
 
     import numpy as np
     import scipy
     import sklearn
 
+    from rue.experiments.paper.parts import AUDIT_SEED
     from rue.experiments.paper.parts import PARTS as SETTINGS
 
-    used = dict.fromkeys(task.part for task in wanted)
+    used = dict.fromkeys(piece.part for piece in wanted)
     return {
+        "data": list(plan.names),
         "splits": plan.splits,
         "split_seed": plan.split_seed,
-        "seeds": "split i: networks, refits, integrated methods start from seed i; audits from seed 0",
+        "seeds": f"split i: networks, refits and integrated methods have the seed i, audits {AUDIT_SEED} + i",
         "device": torch.cuda.get_device_name() if plan.device.startswith("cuda") else "cpu",
         "processes": plan.workers,
         "wall_seconds": round(wall, 1),
-        "resumed": fresh < len(wanted),
+        "resumed": fresh < plan.splits * len(wanted),
         "seconds_by_part": {part: round(value, 1) for part, value in seconds(plan, wanted).items()},
         "settings": {part: SETTINGS[part].settings for part in used},
         "versions": {
+            "rue": version("rue"),
             "python": platform.python_version(),
             **{m.__name__: m.__version__ for m in (torch, np, scipy, sklearn)},
         },

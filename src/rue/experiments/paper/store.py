@@ -19,10 +19,17 @@ class Store:
 
     folder: Path
 
-    def path(self, protocol: str, data: str, part: str, splits: Sequence[int], settings: str) -> Path:
-        """Where the results of these splits belong; other settings have another place."""
-        mark = hashlib.sha256(settings.encode()).hexdigest()[:8]
-        return self.folder / protocol / data / f"{part}-{splits[0]:02d}-{splits[-1]:02d}-{mark}.npz"
+    def path(self, protocol: str, data: str, part: str, settings: str, splits: Sequence[int]) -> Path:
+        """Where the results of these splits, one after another, belong; other settings have another place."""
+        return self.folder / protocol / data / f"{part}-{splits[0]:02d}-{splits[-1]:02d}-{_mark(settings)}.npz"
+
+    def finished(self, protocol: str, data: str, part: str, settings: str) -> dict[int, Path]:
+        """The file of every split that is there."""
+        found: dict[int, Path] = {}
+        for path in sorted((self.folder / protocol / data).glob(f"{part}-*-{_mark(settings)}.npz")):
+            first, last = path.stem.split("-")[1:3]
+            found |= dict.fromkeys(range(int(first), int(last) + 1), path)
+        return found
 
     def save(self, path: Path, found: Sequence[Arrays], splits: Sequence[int], facts: dict[str, object]) -> None:
         """Write under another name, then rename."""
@@ -52,6 +59,10 @@ class Store:
         except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             return None
         return found, facts
+
+
+def _mark(settings: str) -> str:
+    return hashlib.sha256(settings.encode()).hexdigest()[:8]
 
 
 def _small(values: np.ndarray) -> np.ndarray:

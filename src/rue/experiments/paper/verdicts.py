@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rue.experiments.paper.page import read
-from rue.experiments.paper.protocol import LARGE, TITLES
+from rue.experiments.paper.protocol import LARGE, SPLITS, TITLES
 from rue.experiments.paper.table1 import AFTER, INTEGRATED
 
 if TYPE_CHECKING:
@@ -58,37 +58,47 @@ def verdicts(folder: Path) -> list[str]:
 def _near_the_paper(nll: "pd.DataFrame") -> list[str]:
     """How far our after-learning numbers lie from the paper's own."""
     said = []
-    for method, near in zip(AFTER, (0.15, 0.35, 0.35), strict=True):
+    for method in AFTER:
         own = nll[(nll["protocol"] == "paper") & (nll["method"] == method)]
-        gap = (own["nll"] - own["published"]).to_numpy()
         far = [
             f"{TITLES[str(name)]} {a:.2f} against {b:.2f}"
-            for name, a, b, g in zip(own["data"], own["nll"], own["published"], gap, strict=True)
-            if abs(g) > near
+            for name, a, b in zip(own["data"], own["nll"], own["published"], strict=True)
+            if abs(a - b) > _near(method, str(name))
         ]
-        said.append(
-            f"{method}: NLL within {near:g} of the paper's on {len(own) - len(far)} of {len(own)} sets"
-            + (f" (not on {', '.join(far)})." if far else ".")
-        )
+        near = "0.15 of the paper's (0.3 on Housing and Yacht)" if method == "RUE" else "0.35 of the paper's"
+        said.append(f"{method}: NLL within {near} on {_of(own, far)}")
     return said
+
+
+def _near(method: str, name: str) -> float:
+    """How far from the paper counts as near: more where 20 splits of a few hundred rows decide less."""
+    if method != "RUE":
+        return 0.35
+    return 0.3 if name in ("housing", "yacht") else 0.15
 
 
 def _integrated(nll: "pd.DataFrame", method: str) -> str:
     """Trained here on nine tenths, against the published number and twice its standard error."""
     own = nll[(nll["method"] == method) & ((nll["protocol"] == "standard") | ~nll["data"].isin(LARGE))]
-    short = [
-        f"{TITLES[str(name)]} {a:.2f} against {b:.2f}"
-        for name, a, b, e in zip(own["data"], own["nll"], own["published"], own["published_error"], strict=True)
-        if a > b + 2 * e
-    ]
-    return (
+    columns = own["data"], own["nll"], own["published"], own["published_error"]
+    short = [f"{TITLES[str(n)]} {a:.2f} against {b:.2f}" for n, a, b, e in zip(*columns, strict=True) if a > b + 2 * e]
+    said = (
         f"{method}, trained here: within two published standard errors of the published NLL, or better, on "
-        f"{len(own) - len(short)} of {len(own)} sets" + (f" (not on {', '.join(short)})." if short else ".")
+        f"{_of(own, short)}"
     )
+    if method == "PBP":
+        return said
+    narrow = sum(a <= b + 2 * e / SPLITS**0.5 for _, a, b, e in zip(*columns, strict=True))
+    return f"{said} If those are standard deviations over splits, as their size suggests: on {narrow} of {len(own)}."
+
+
+def _of(own: "pd.DataFrame", failing: list[str]) -> str:
+    """So many of so many sets, and which not."""
+    said = f"{len(own) - len(failing)} of {len(own)} sets"
+    return said + (f" (not on {', '.join(failing)})." if failing else ".")
 
 
 def _count(claim: str, frame: "pd.DataFrame", holds: "Callable[[pd.Series], bool]") -> str:
     """On how many data sets a claim holds, and where it does not."""
     failing = [TITLES[str(name)] for name, row in frame.iterrows() if not holds(row)]
-    said = f"{claim[0].upper()}{claim[1:]}: on {len(frame) - len(failing)} of {len(frame)} sets"
-    return said + (f" (not on {', '.join(failing)})." if failing else ".")
+    return f"{claim[0].upper()}{claim[1:]}: on {_of(frame, failing)}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from rich.console import Console
@@ -17,7 +18,7 @@ from rue.datasets.catalogue import CATALOGUE
 from rue.datasets.splits import STANDARD_SEED
 from rue.errors import DataError, SettingError
 from rue.experiments.paper.parts import PARTS, Arrays
-from rue.experiments.paper.protocol import SMALL_SAMPLE, Problem, Protocol, problems, protocols
+from rue.experiments.paper.protocol import SMALL_SAMPLE, Protocol, problems
 from rue.experiments.paper.store import Store
 
 
@@ -48,68 +49,99 @@ class Plan:
         return Store(self.out / "splits")
 
 
-@dataclass(frozen=True)
-class Task:
-    """One part on some splits of a data set."""
+class Piece(NamedTuple):
+    """One part of the computation on a data set under a protocol."""
 
     protocol: Protocol
     name: str
     part: str
+
+    def settings(self, plan: Plan) -> str:
+        """Everything its results depend on, also by the part it reads."""
+        part = PARTS[self.part]
+        before = self._replace(part=part.needs).settings(plan) if part.needs else CATALOGUE[self.name].sha256
+        versions = f"rue {version('rue')}, torch {torch.__version__}"
+        return f"{part.settings}, {plan.device}, splits {plan.split_seed}, {versions}; {before}"
+
+    def finished(self, plan: Plan) -> dict[int, Path]:
+        """The file of every split that is done."""
+        found = plan.store.finished(*self, self.settings(plan))
+        return {split: path for split, path in found.items() if split < plan.splits}
+
+    def missing(self, plan: Plan) -> "list[Task]":
+        """What is left, cut into what is computed at once, the same cuts whatever was finished before."""
+        done, size = self.finished(plan), PARTS[self.part].at_once
+        if plan.device != "cpu" and size > 1:
+            size = plan.splits
+        cuts: dict[int, list[int]] = {}
+        for split in range(plan.splits):
+            if split not in done:
+                cuts.setdefault(split // size, []).append(split)
+        return [Task(self, tuple(cut)) for cut in cuts.values()]
+
+
+class Task(NamedTuple):
+    """A piece on some splits."""
+
+    piece: Piece
     splits: tuple[int, ...]
 
-    def path(self, plan: Plan) -> Path:
-        """Its file in the store."""
-        versions = f"rue {version('rue')}, torch {torch.__version__}"
-        settings = f"{PARTS[self.part].settings}, {plan.device}, splits {plan.split_seed}, {versions}"
-        return plan.store.path(self.protocol, self.name, self.part, self.splits, settings)
 
-
-def tasks(plan: Plan, protocol: Protocol, part: str) -> list[Task]:
-    """A part cut into what is computed at once. The cuts do not depend on what is finished already."""
-    size = plan.splits if plan.device != "cpu" else PARTS[part].at_once
-    cuts = [tuple(range(a, min(a + size, plan.splits))) for a in range(0, plan.splits, size)]
-    names = [name for name in plan.names if protocol in protocols(name)]
-    return [Task(protocol, name, part, cut) for name in names for cut in cuts]
-
-
-def compute(plan: Plan, wanted: Sequence[Task], console: Console) -> int:
-    """Do what is not done yet, what others need first; show how far it is. Returns how much there was to do."""
-    missing = [task for task in wanted if not task.path(plan).exists()]
-    if len(missing) < len(wanted):
-        console.print(f"{len(wanted) - len(missing)} of {len(wanted)} pieces of work are finished already.")
-    for name in plan.names:
+def compute(plan: Plan, wanted: Sequence[Piece], console: Console) -> int:
+    """Do what is not done yet, what others need first; show how far it is. Returns how many splits were missing."""
+    missing = sorted((task for piece in wanted for task in piece.missing(plan)), key=_longest_first)
+    every, left = plan.splits * len(wanted), sum(len(task.splits) for task in missing)
+    if left < every:
+        console.print(f"{every - left} of {every} splits of all parts are finished already.")
+    for name in dict.fromkeys(task.piece.name for task in missing):
         datasets.load(name, plan.folder)  # fetched once, before several processes want it
     wait_for = {part.needs for part in PARTS.values()}
-    order = sorted(missing, key=_longest_first)
-    first = [task for task in order if task.part in wait_for]
-    then = [task for task in order if task.part not in wait_for]
-    columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    first = [task for task in missing if task.piece.part in wait_for]
+    then = [task for task in missing if task.piece.part not in wait_for]
+    columns = (TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         bars = {
-            part: bar.add_task(part, total=sum(len(task.splits) for task in missing if task.part == part))
-            for part in dict.fromkeys(task.part for task in missing)
+            part: bar.add_task(part, total=sum(len(task.splits) for task in missing if task.piece.part == part))
+            for part in dict.fromkeys(task.piece.part for task in missing)
         }
         for done in chain(_run(plan, first), _run(plan, then)):
-            bar.advance(bars[done.part], len(done.splits))
-    return len(missing)
+            part = done.piece.part
+            bar.update(bars[part], advance=len(done.splits), description=f"{part} ({done.piece.name})")
+    return left
 
 
-def load(plan: Plan, wanted: Sequence[Task]) -> dict[int, Arrays]:
-    """The results of finished tasks, by split."""
-    found: dict[int, Arrays] = {}
-    for task in wanted:
-        stored = plan.store.load(task.path(plan))
-        if stored is None:
-            raise DataError(f"{task.path(plan)} is missing or cut; delete it and run the same command again")
-        for split, arrays in stored[0].items():
-            found.setdefault(split, {}).update(arrays)
+def load(plan: Plan, wanted: Sequence[Piece]) -> dict[int, Arrays]:
+    """The results of finished pieces, by split."""
+    found: dict[int, Arrays] = {split: {} for split in range(plan.splits)}
+    for piece in wanted:
+        for path in dict.fromkeys(piece.finished(plan).values()):
+            for split, arrays in _stored(plan, path)[0].items():
+                if split < plan.splits:
+                    found[split].update(arrays)
     return found
+
+
+def seconds(plan: Plan, wanted: Sequence[Piece]) -> dict[str, float]:
+    """Seconds of computation by part, summed over processes and runs."""
+    total: dict[str, float] = {}
+    for piece in wanted:
+        for path in dict.fromkeys(piece.finished(plan).values()):
+            total[piece.part] = total.get(piece.part, 0.0) + float(str(_stored(plan, path)[1]["seconds"]))
+    return total
+
+
+def _stored(plan: Plan, path: Path) -> tuple[dict[int, Arrays], dict[str, object]]:
+    stored = plan.store.load(path)
+    if stored is None:
+        raise DataError(f"{path} cannot be read, it was cut or changed; delete it and run the same command again")
+    return stored
 
 
 def _longest_first(task: Task) -> tuple[int, int]:
     """So that no process is left alone with a long task at the end."""
-    rows = CATALOGUE[task.name].rows if task.protocol == "standard" else SMALL_SAMPLE
-    return list(PARTS).index(task.part), -rows
+    piece = task.piece
+    rows = CATALOGUE[piece.name].rows if piece.protocol == "standard" else SMALL_SAMPLE
+    return list(PARTS).index(piece.part), -rows
 
 
 def _run(plan: Plan, missing: Sequence[Task]) -> Iterator[Task]:
@@ -131,31 +163,13 @@ def _in_process(plan: Plan, task: Task) -> Task:
 
 def _do(plan: Plan, task: Task) -> Task:
     start = time.perf_counter()
-    part = PARTS[task.part]
-    chosen = [problem.to(plan.device) for problem in _problems(plan, task)]
-    needed = load(plan, tasks_of(plan, task, part.needs)) if part.needs else {}
+    piece, part = task.piece, PARTS[task.piece.part]
+    every = problems(piece.name, piece.protocol, max(task.splits) + 1, plan.folder, plan.split_seed)
+    chosen = [every[split].to(plan.device) for split in task.splits]
+    needed = load(plan, [piece._replace(part=part.needs)]) if part.needs else {}
     found = part.run(chosen, [needed.get(split, {}) for split in task.splits])
     found = [{**own, "target": problem.target} for own, problem in zip(found, chosen, strict=True)]
-    facts = {"seconds": time.perf_counter() - start, "part": task.part, "settings": part.settings}
-    plan.store.save(task.path(plan), found, task.splits, facts)
+    settings = piece.settings(plan)
+    facts = {"seconds": time.perf_counter() - start, "part": piece.part, "settings": settings}
+    plan.store.save(plan.store.path(*piece, settings, task.splits), found, task.splits, facts)
     return task
-
-
-def tasks_of(plan: Plan, task: Task, part: str) -> list[Task]:
-    """The tasks of another part on the same data set."""
-    return [other for other in tasks(plan, task.protocol, part) if other.name == task.name]
-
-
-def _problems(plan: Plan, task: Task) -> list[Problem]:
-    every = problems(task.name, task.protocol, max(task.splits) + 1, plan.folder, plan.split_seed)
-    return [every[split] for split in task.splits]
-
-
-def seconds(plan: Plan, wanted: Sequence[Task]) -> dict[str, float]:
-    """Seconds of computation by part, summed over processes and runs."""
-    total: dict[str, float] = {}
-    for task in wanted:
-        stored = plan.store.load(task.path(plan))
-        if stored is not None:
-            total[task.part] = total.get(task.part, 0.0) + float(str(stored[1]["seconds"]))
-    return total
