@@ -33,6 +33,7 @@ LAYERS = [
     {"plots"},
     {"experiments"},
     {"cli"},
+    {"__main__"},
 ]
 LAYER = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 
