@@ -84,7 +84,7 @@ def draw(frame: "pd.DataFrame") -> "Figure":
             right.errorbar(place, own["variance_ratio"], reach, fmt=marker, color=colour, markersize=6, linewidth=0.8)
     left.set_ylabel(f"Spearman correlation with {REFITS} refits")
     left.axhline(0.9, color="#999999", linewidth=0.8, linestyle=":")
-    right.set_ylabel("variance over the refits': median, smallest, largest split")
+    right.set_ylabel("variance over the refits' (range of splits)")
     right.set_yscale("log")
     right.axhline(1.0, color="#999999", linewidth=0.8)
     for panel in (left, right):

@@ -91,9 +91,12 @@ def by_data(frame: "pd.DataFrame", column: str, form: str) -> Rows:
 
 def variances(frame: "pd.DataFrame") -> Rows:
     """Variance over the refits', median over splits (smallest to largest), and in how many splits members drifted."""
-    form = "{variance_ratio:.2f} ({smallest:.2g}–{largest:.2g})"
-    kept = frame[frame["variance_ratio"].notna()]
-    return _crossed(kept, lambda row: form.format(**row) + (f" ⚠ {row['drifted']}" if row["drifted"] else ""))
+
+    def cell(row: dict[Any, Any]) -> str:
+        median, low, high = (_short(row[name]) for name in ("variance_ratio", "smallest", "largest"))
+        return f"{median} ({low}–{high})" + (f" ⚠ {row['drifted']}" if row["drifted"] else "")
+
+    return _crossed(frame[frame["variance_ratio"].notna()], cell)
 
 
 def costs(frame: "pd.DataFrame") -> Rows:
@@ -187,6 +190,10 @@ def _crossed(frame: "pd.DataFrame", cell: Callable[[dict[Any, Any]], str]) -> Ro
     head = ["method", *(TITLES[name] for name in names)]
     methods = dict.fromkeys(frame["method"])
     return [head, *([method, *(by.get((method, name), "") for name in names)] for method in methods)]
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
 
 
 def _beside(frame: "pd.DataFrame", protocol: str, name: str, method: str, published: bool) -> str:

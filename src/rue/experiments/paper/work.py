@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -152,7 +153,9 @@ def _run(plan: Plan, missing: Sequence[Task]) -> Iterator[Task]:
     from joblib import Parallel, delayed
 
     workers = Parallel(n_jobs=plan.workers, return_as="generator_unordered", pre_dispatch="all", batch_size=1)
-    yield from workers(delayed(_in_process)(plan, task) for task in missing)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "A worker stopped")  # a process whose memory grew is replaced by a new one
+        yield from workers(delayed(_in_process)(plan, task) for task in missing)
 
 
 def _in_process(plan: Plan, task: Task) -> Task:
