@@ -101,7 +101,7 @@ def naive_step(row, target, means, variances, noise=(6.0, 6.0)):
     return stepped, undone
 
 
-def compare_step(found, rows, targets):
+def assert_the_naive_step(found, rows, targets):
     """Learn one row in every problem, hold the weights against the naive step; how many weights stayed."""
     before = copy.deepcopy(found.weights())
     learn(found, rows, targets)
@@ -119,13 +119,15 @@ def compare_step(found, rows, targets):
 @pytest.mark.parametrize("spread", [0.3, 1.0, 10.0])  # the last has units many deviations away from zero
 def test_a_step_is_the_papers_with_automatic_derivatives(widths, spread):
     rng = np.random.default_rng(1)
-    compare_step(networks(widths, 4, 2, spread), rng.standard_normal((4, widths[0])), 3 * rng.standard_normal(4))
+    assert_the_naive_step(
+        networks(widths, 4, 2, spread), rng.standard_normal((4, widths[0])), 3 * rng.standard_normal(4)
+    )
 
 
 def test_weights_whose_variance_would_turn_negative_stay_where_they_are():
     rng = np.random.default_rng(3)
     found = networks((3, 20, 1), 4, seed=4)
-    stayed = compare_step(found, 2 * rng.standard_normal((4, 3)), 30 * rng.standard_normal(4))
+    stayed = assert_the_naive_step(found, 2 * rng.standard_normal((4, 3)), 30 * rng.standard_normal(4))
     assert stayed > 0
     assert all((variance > 0).all() for _, variance in found.weights())
 

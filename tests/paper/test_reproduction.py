@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from rue.errors import DataError, SettingError
 from rue.experiments.paper import fidelity, figure2, page, protocol, published, table1, verdicts, work
 from rue.experiments.paper.results import Results, gather
-from rue.experiments.paper.run import PARTS, needed, run
+from rue.experiments.paper.run import READS, needed, run
 
 HERE = Path(__file__).parent
 
@@ -256,7 +256,7 @@ def test_what_cannot_be_run_is_refused_with_advice(tmp_path):
 
 
 def test_every_output_names_parts_that_exist_and_every_published_number_is_there():
-    assert {part for by in PARTS.values() for parts in by.values() for part in parts} == set(work.PARTS)
+    assert {part for by in READS.values() for parts in by.values() for part in parts} == set(work.PARTS)
     assert len(published.NLL) == 8 * 6
     assert published.NLL["housing", "RUE"] == (2.54, 0.06)
     assert set(fidelity.SHOWN) < set(work.PARTS["audits"].settings and fidelity.AUDITS)

@@ -105,7 +105,7 @@ def train(
     Where the objective cannot be vectorised, networks are trained one by one in `workers` processes.
     """
     starts, weight = starts.detach(), weight.to(starts)
-    at_once = vmap(vmap(objective, (0, None, None, 0), randomness="different"), randomness="different")
+    at_once = vmap(vmap(objective, (0, None, None, 0)))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
         if _vectorises(at_once, starts, sets, weight):
@@ -176,7 +176,6 @@ def _only(sets: TrainingSets, i: slice) -> TrainingSets:
 
 def _vectorises(at_once: Objective, starts: Tensor, sets: TrainingSets, weight: Tensor) -> bool:
     """Try one batch of two rows."""
-    state = torch.get_rng_state()
     rows = torch.arange(min(2, sets.n), device=starts.device).expand(len(starts), -1)
     batch = _batch(sets, weight, rows, [generator(seed) for seed in sets.seeds])
     try:
@@ -184,8 +183,6 @@ def _vectorises(at_once: Objective, starts: Tensor, sets: TrainingSets, weight: 
             at_once(starts.clone().requires_grad_(), *batch).sum().backward()
     except (RuntimeError, NotImplementedError, ValueError):
         return False
-    finally:
-        torch.set_rng_state(state)
     return True
 
 

@@ -1,9 +1,11 @@
 """`rue paper`: compute what is missing, write tables and figures, say how they compare with the paper."""
 
 import json
+import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +13,7 @@ from rich.console import Console
 
 from rue.errors import SettingError
 from rue.experiments.paper import claim1, fidelity, figure1, figure2, page, table1
+from rue.experiments.paper.parts import AUDIT_SEED, PARTS
 from rue.experiments.paper.protocol import Protocol, protocols
 from rue.experiments.paper.results import Results, gather
 from rue.experiments.paper.work import Piece, Plan, compute, seconds
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INTEGRATED = ("pbp", "dropout", "ensembles")
-PARTS: dict[str, dict[Protocol, tuple[str, ...]]] = {  # of the computation, by protocol, that each output reads
+READS: dict[str, dict[Protocol, tuple[str, ...]]] = {  # what each output reads: parts, by protocol
     "figure1": {},
     "claim1": {},
     "figure2": {"paper": ("networks", "refits", "audits")},
@@ -52,9 +55,9 @@ class Output:
 
 def run(what: str, plan: Plan, console: Console) -> None:
     """Make one of the paper's figures or tables, or `all`."""
-    chosen = tuple(PARTS) if what == "all" else (what,)
-    if what != "all" and what not in PARTS:
-        raise SettingError(f"there is no {what!r} in the paper's experiments; choose from {', '.join(PARTS)} or all")
+    chosen = tuple(READS) if what == "all" else (what,)
+    if what != "all" and what not in READS:
+        raise SettingError(f"there is no {what!r} in the paper's experiments; choose from {', '.join(READS)} or all")
     plan.out.mkdir(parents=True, exist_ok=True)
     _say_what_is_replaced(plan, console)
     start = time.perf_counter()
@@ -75,7 +78,7 @@ def needed(plan: Plan, outputs: Sequence[str]) -> list[Piece]:
     pieces = [
         Piece(protocol, name, part)
         for output in outputs
-        for protocol, parts in PARTS[output].items()
+        for protocol, parts in READS[output].items()
         for part in parts
         for name in plan.names
         if protocol in protocols(name)
@@ -141,15 +144,9 @@ def _say_what_is_replaced(plan: Plan, console: Console) -> None:
 
 def _facts(plan: Plan, wanted: Sequence[Piece], wall: float, fresh: int) -> dict[str, Any]:
     """What someone needs to repeat the run: versions, seeds, device and times."""
-    import platform
-    from importlib.metadata import version
-
     import numpy as np
     import scipy
     import sklearn
-
-    from rue.experiments.paper.parts import AUDIT_SEED
-    from rue.experiments.paper.parts import PARTS as SETTINGS
 
     used = dict.fromkeys(piece.part for piece in wanted)
     return {
@@ -162,7 +159,7 @@ def _facts(plan: Plan, wanted: Sequence[Piece], wall: float, fresh: int) -> dict
         "wall_seconds": round(wall, 1),
         "resumed": fresh < plan.splits * len(wanted),
         "seconds_by_part": {part: round(value, 1) for part, value in seconds(plan, wanted).items()},
-        "settings": {part: SETTINGS[part].settings for part in used},
+        "settings": {part: PARTS[part].settings for part in used},
         "versions": {
             "rue": version("rue"),
             "python": platform.python_version(),
