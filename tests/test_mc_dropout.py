@@ -218,7 +218,7 @@ def test_a_layer_that_is_used_twice_is_thinned_as_one():
     auditor = MCDropout(members=5, training=Adam(2, 8), rates=(0.4,)).fit(
         rue.wrap(module, loss="squared_error"), (X, y)
     )
-    for theta in auditor.assess.thetas:
+    for theta in auditor.assess.ensemble.thetas:
         assert theta[:4].reshape(2, 2).eq(0).all(0).sum() == theta[:4].eq(0).sum() / 2  # whole columns
     assert np.isfinite(auditor.audit(X).total_std).all()
 

@@ -17,7 +17,7 @@ from rue.derivatives import member_outputs
 from rue.errors import DataError, ModelError, SettingError
 from rue.integrated.architecture import flat, initialised, module_of, with_linear_layers
 from rue.integrated.training import Adam, Objective, TrainingSets, fitting_many, stack, train
-from rue.methods.ensemble import check_members
+from rue.methods.ensemble import Ensemble, check_members
 from rue.models.module import ModuleModel, wrap_module
 from rue.randomness import generator
 from rue.trees import map_leaves
@@ -63,7 +63,8 @@ class MCDropout:
             thetas = self._train(plan, sets, weight, [choice.rate for choice in chosen])
             auditors = []
             for fit, theta, choice, seed in zip(fits, thetas, chosen, sets.seeds, strict=True):
-                assess = ThinnedMembers(plan.members(theta, choice.rate, self.members, seed), choice.noise)
+                members = Ensemble(plan.members(theta, choice.rate, self.members, seed))
+                assess = ThinnedMembers(members, choice.noise)
                 facts = {"rate": choice.rate, "held_out_nll": choice.nll}
                 auditors.append(fit.auditor(assess, facts, noise=False, predictor=assess.mean))
             return auditors
@@ -212,18 +213,16 @@ class ThinnedLinear(nn.Linear):
 
 @dataclass(frozen=True)
 class ThinnedMembers:
-    """Thinned networks (b, d) and the noise (k, k) beside them."""
+    """Thinned networks and the noise (k, k) beside them."""
 
-    thetas: Tensor = field(repr=False)
+    ensemble: Ensemble
     noise: Tensor = field(repr=False)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Mean and spread of the members."""
-        outputs = member_outputs(model, self.thetas, inputs).double()
-        centred = outputs - outputs.mean(0)
-        covariance = torch.einsum("bci,bcj->cij", centred, centred) / (len(outputs) - 1)
-        return Assessment(outputs.mean(0), covariance, self.noise.expand(len(covariance), -1, -1))
+        mean, covariance = self.ensemble.moments(model, inputs)
+        return Assessment(mean, covariance, self.noise.expand(len(covariance), -1, -1))
 
     def mean(self, model: Model, inputs: Inputs) -> Tensor:
         """The members' mean (c, k)."""
-        return self(model, inputs).prediction
+        return self.ensemble.moments(model, inputs)[0]

@@ -23,17 +23,21 @@ class Ensemble:
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Algorithm 1, lines 9 to 13, for a batch of inputs."""
         predicted = outputs(model, inputs).double()
-        members = self._members(model, inputs)  # (b, c, k)
-        mean = members.mean(0)
-        centred = members - mean
-        covariance = self.factor * torch.einsum("bci,bcj->cij", centred, centred) / (len(members) - 1)
+        mean, covariance = self.moments(model, inputs)
         spread = covariance.diagonal(dim1=1, dim2=2).sum(-1).sqrt()
         away = torch.linalg.vector_norm(mean - predicted, dim=-1)
         tiny = torch.finfo(spread.dtype).tiny
-        allowed = 3 / len(members) ** 0.5  # sampling error of the members' mean, in their own std
+        allowed = 3 / len(self.thetas) ** 0.5  # sampling error of the members' mean, in their own std
         drift = torch.where(away > 0, away / spread.clamp_min(tiny) - allowed, 0.0)
         rounded = torch.finfo(model.theta.dtype).eps * torch.linalg.vector_norm(predicted, dim=-1)
         return Assessment(predicted, covariance, drift=drift, rounding=rounded / spread.clamp_min(tiny))
+
+    def moments(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """Mean (c, k) and covariance (c, k, k) of the members' predictions."""
+        members = self._members(model, inputs)  # (b, c, k)
+        mean = members.mean(0)
+        centred = members - mean
+        return mean, self.factor * torch.einsum("bci,bcj->cij", centred, centred) / (len(members) - 1)
 
     def _members(self, model: Model, inputs: Inputs) -> Tensor:
         thetas = self.thetas.to(model.theta.dtype)
