@@ -208,6 +208,14 @@ def frozen(seed):
     return net
 
 
+def line():
+    """Fixed weights, with outputs on both sides of zero."""
+    net = nn.Linear(2, 1)
+    nn.init.constant_(net.weight, 1.0)
+    nn.init.zeros_(net.bias)
+    return net
+
+
 def wrapped(net, **settings):
     return rue.wrap(net, **{"loss": "squared_error", "l2": 0.1, **settings})
 
@@ -218,8 +226,8 @@ def wrapped(net, **settings):
         (wrapped(frozen(0)), wrapped(frozen(1)), "output and loss"),
         (wrapped(networks(1)[0]), wrapped(networks(1)[0], l2=0.2), "penalty"),
         (wrapped(networks(1)[0]), wrapped(networks(1)[0], loss=lambda f, y: (f[:, 0] - y[:, 0]).abs()), "loss"),
-        (wrapped(nn.Linear(2, 1)), wrapped(nn.Linear(2, 1).double()), "output and loss and penalty"),
-        (wrapped(nn.Linear(2, 1)), wrapped(nn.Sequential(nn.Linear(2, 1), nn.ReLU())), "output and loss"),
+        (wrapped(line()), wrapped(line().double()), "output and loss and penalty"),
+        (wrapped(line()), wrapped(nn.Sequential(line(), nn.ReLU())), "output and loss"),
     ],
     ids=["frozen layers", "penalties", "losses", "precisions", "activations"],
 )
