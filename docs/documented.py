@@ -7,7 +7,10 @@ from pathlib import Path
 import rue
 
 PAGE = Path(__file__).parent / "api.md"
-MODULES = (rue.curvature, rue.solve, rue.resample, rue.evaluate, rue.datasets, rue.integrated, rue.errors)
+MODULES = (
+    *(rue.calibrate, rue.curvature, rue.solve, rue.resample, rue.evaluate, rue.datasets, rue.integrated),
+    *(rue.policy, rue.errors),
+)
 
 
 def undocumented() -> list[str]:

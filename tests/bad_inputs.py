@@ -21,6 +21,9 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import rue
 from rue import datasets
+from rue.calibrate.leave_one_out import compare_with_refits, leave_one_out
+from rue.calibrate.penalty import choose_penalty
+from rue.calibrate.temperature import temperature
 from rue.curvature import GaussNewton, Hessian
 from rue.errors import (
     DataError,
@@ -538,12 +541,6 @@ SETTINGS = [
         lambda: rue.LinearRUE(meat="HC1"),
         SettingError,
         r'meat must be "HC0" or "HC3".*got \'HC1\'',
-    ),
-    BadInput(
-        "HC3 is asked for grouped rows",
-        lambda: fit(data=rue.Data(X, y, group=np.arange(20) // 2), method=rue.LinearRUE(meat="HC3")),
-        SettingError,
-        r'HC3 leaves single rows out and these are grouped; use meat="HC0"',
     ),
     BadInput(
         "The step of Bootstrap SGD is zero",
@@ -1296,7 +1293,301 @@ DATASETS = [
     ),
 ]
 
-BAD_INPUTS = [*LOSSES, *MODULES, *SETTINGS, *SOLVES, *DATA, *AUDITS, *SUBTLE, *TRAINING, *DATASETS]
+
+def chosen(train: Callable[[float], Any], values: Any = (0.1, 1.0), **settings: Any) -> Any:
+    return choose_penalty(train, values, (X, y), **settings)
+
+
+def mixed(l2: float) -> rue.Model:
+    return wrap(l2=l2, penalty=lambda parameters: parameters["weight"].sum() ** 2)
+
+
+LEFT_OUT = [
+    BadInput(
+        "Rows of a module that is not wrapped are left out",
+        lambda: leave_one_out(linear(), (X, y)),
+        ModelError,
+        r"leave_one_out needs a wrapped model, got Linear; give it rue.wrap\(net",
+    ),
+    BadInput(
+        "Rows are left out with a curvature given by name",
+        lambda: leave_one_out(wrap(), (X, y), curvature="ggn"),
+        SettingError,
+        r"curvature must be an object such as GaussNewton\(\).*'ggn'",
+    ),
+    BadInput(
+        "A row alone determines a parameter and is left out",
+        lambda: leave_one_out(wrap(made(lambda: nn.Linear(4, 1)), l2=0.0), (ALONE, y)),
+        NumericalError,
+        r"leverage one: without it the model is not determined; add a penalty",
+    ),
+    BadInput(
+        "More rows are to be left out by refits than there are",
+        lambda: compare_with_refits(wrap(), (X, y), lambda _: wrap(), count=21),
+        SettingError,
+        r"count must be a whole number from 2 to 20.*got 21",
+    ),
+    BadInput(
+        "More groups are to be left out by refits than there are",
+        lambda: compare_with_refits(wrap(), rue.Data(X, y, group=np.arange(20) // 4), lambda _: wrap()),
+        SettingError,
+        r"count must be a whole number from 2 to 5.*got 20",
+    ),
+    BadInput(
+        "A refit returns a module that is not wrapped",
+        lambda: compare_with_refits(wrap(), (X, y), lambda _: linear()),
+        ModelError,
+        r"refit needs a wrapped model, got Linear; give it rue.wrap\(net",
+    ),
+    BadInput(
+        "A refit has other outputs",
+        lambda: compare_with_refits(wrap(loss=squared), (X, y), lambda _: wrap(linear(2), loss=squared)),
+        ModelError,
+        r"predicts \(20, 2\) where the first one predicts \(20,\); train the same architecture",
+    ),
+    BadInput(
+        "A penalty is chosen and training returns a module that is not wrapped",
+        lambda: chosen(lambda _: linear()),
+        ModelError,
+        r"train\(0.1\), needs a wrapped model, got Linear; give it rue.wrap\(net",
+    ),
+    BadInput(
+        "A penalty is chosen and training returns nothing",
+        lambda: chosen(lambda _: None),
+        ModelError,
+        r"train\(0.1\), needs a wrapped model, got NoneType; give it rue.wrap\(net",
+    ),
+    BadInput(
+        "A penalty is chosen from one value",
+        lambda: chosen(lambda l2: wrap(l2=l2), [1.0]),
+        SettingError,
+        r"values has 1 entries, expected at least two",
+    ),
+    BadInput(
+        "A penalty is chosen from no values",
+        lambda: chosen(lambda l2: wrap(l2=l2), []),
+        SettingError,
+        r"values has 0 entries, expected at least two",
+    ),
+    BadInput(
+        "A penalty is chosen from negative values",
+        lambda: chosen(lambda l2: wrap(l2=l2), [-1.0, 1.0]),
+        SettingError,
+        r"values must be finite and at least 0.*\[-1.0, 1.0\]",
+    ),
+    BadInput(
+        "A penalty is chosen from values that repeat",
+        lambda: chosen(lambda l2: wrap(l2=l2), [1.0, 0.1, 1]),
+        SettingError,
+        r"values has 1 duplicates in \[0.1, 1.0, 1.0\]; give each value once",
+    ),
+    BadInput(
+        "A penalty is chosen from one number",
+        lambda: chosen(lambda l2: wrap(l2=l2), 1.0),
+        SettingError,
+        r"values must be numbers, such as \[0.1, 1.0, 10.0\], got 1.0",
+    ),
+    BadInput(
+        "A penalty is chosen by an unknown criterion",
+        lambda: chosen(lambda l2: wrap(l2=l2), criterion="bic"),
+        SettingError,
+        r'criterion must be "leave-one-out" or "evidence", got \'bic\'',
+    ),
+    BadInput(
+        "A penalty is chosen and the value never reaches rue.wrap",
+        lambda: chosen(lambda _: wrap()),
+        ModelError,
+        r"models of 0.1 and 1 were wrapped with the same penalty; pass the value on",
+    ),
+    BadInput(
+        "A penalty is chosen among models of different losses",
+        lambda: chosen(lambda l2: wrap(l2=l2, loss=squared if l2 == 1 else "squared_error")),
+        ModelError,
+        r"\('squared_error', 1\) and \('squared', 1\) as loss.*only the penalty may differ",
+    ),
+    BadInput(
+        "A penalty is chosen and the models were trained on other features",
+        lambda: chosen(lambda l2: wrap(made(lambda: nn.Linear(5, 1)), l2=l2)),
+        ModelError,
+        r"could not take inputs of \(20, 3\) float64.*give data as you gave it",
+    ),
+    BadInput(
+        "The evidence is asked of a model without a penalty",
+        lambda: chosen(lambda l2: wrap(l2={"weight": l2}), criterion="evidence"),
+        SettingError,
+        r"1 of 4 parameters have no penalty.*give every parameter an l2 above 0",
+    ),
+    BadInput(
+        "The evidence is asked for a penalty that mixes parameters",
+        lambda: chosen(mixed, criterion="evidence"),
+        SettingError,
+        r'needs a penalty whose curvature is diagonal.*use criterion="leave-one-out"',
+    ),
+    BadInput(
+        "A temperature is asked of probabilities of one class",
+        lambda: temperature(X[:, :1], labels),
+        ShapeError,
+        r"logits have shape \(20, 1\), expected \(c, k\)",
+    ),
+    BadInput(
+        "A temperature is asked of logits that are infinite",
+        lambda: temperature(with_value(X, -INF), labels),
+        DataError,
+        r"1 of 20 rows of logits are NaN or infinite; give logits, not log\(0\)",
+    ),
+    BadInput(
+        "A temperature is asked of no rows",
+        lambda: temperature(X[:0], labels[:0]),
+        DataError,
+        r"there are no logits.*hold rows out",
+    ),
+    BadInput(
+        "A temperature is asked with labels of other rows",
+        lambda: temperature(X, labels[1:]),
+        ShapeError,
+        r"labels have shape \(19,\), expected one class per row of logits \(20,\)",
+    ),
+    BadInput(
+        "A temperature is asked with labels that start at one",
+        lambda: temperature(X, labels + 2),
+        DataError,
+        r"labels must be the whole numbers 0 to 2.*encode them",
+    ),
+    BadInput(
+        "A temperature is asked with labels that are words",
+        lambda: temperature(X, ["yes", "no"] * 10),
+        DataError,
+        r"labels must be the whole numbers 0 to 2.*encode them",
+    ),
+    BadInput(
+        "A temperature is asked of rows that are all classified right",
+        lambda: temperature(X, X.argmax(1)),
+        DataError,
+        r"all 20 held-out rows are classified right.*hold more rows out",
+    ),
+    BadInput(
+        "A temperature is asked of logits that are worse than a coin",
+        lambda: temperature(X, X.argmin(1)),
+        DataError,
+        r"no larger than the others' on average.*check that logits and labels are of the same rows",
+    ),
+]
+
+
+def held_out(score: float = 0.0) -> rue.Audit:
+    """Twenty rows audited, the last with the score given."""
+    from dataclasses import replace
+
+    audit = fit().audit(X)
+    return replace(audit, score=np.append(audit.score[:-1], score))
+
+
+WRONG = rue.policy.Exceeds(1.0)
+
+DECISIONS = [
+    BadInput(
+        "A score to compare with a threshold is NaN",
+        lambda: rue.Policy.by_share(held_out(NAN), share=0.2),
+        DataError,
+        r"score is nan at row 19 \(1 of 20 rows\).*leave out such rows",
+    ),
+    BadInput(
+        "A policy is chosen on scores instead of an audit",
+        lambda: rue.Policy.by_share(held_out().score, share=0.2),
+        InputError,
+        r"ndarray is no audit; pass what auditor.audit\(X\) returns",
+    ),
+    BadInput(
+        "A policy is given the targets of other rows",
+        lambda: rue.Policy.by_risk(held_out(), y[:10], WRONG, risk=0.1),
+        ShapeError,
+        r"targets have shape \(10,\), the audit 20 rows",
+    ),
+    BadInput(
+        "A target of a held-out row is not known",
+        lambda: rue.Policy.by_risk(held_out(), [NAN] * 20, WRONG, risk=0.1),
+        DataError,
+        r"NaN or infinite in 20 of 20 rows; hold out rows with known targets",
+    ),
+    BadInput(
+        "A risk is given in per cent",
+        lambda: rue.Policy.by_risk(held_out(), y, WRONG, risk=5),
+        SettingError,
+        r"risk is 5, expected strictly between 0 and 1; write 5 % as 0.05",
+    ),
+    BadInput(
+        "Fewer reviews are allowed than held-out rows can tell apart",
+        lambda: rue.Policy.by_share(held_out(), share=0.01),
+        SettingError,
+        r"share of 0.01 cannot be kept with 20 held-out rows.*allow at least 0.048 or hold out more rows",
+    ),
+    BadInput(
+        "A review costs more than an error",
+        lambda: rue.Policy.by_cost(held_out(), y, WRONG, error=1.0, review=10.0),
+        SettingError,
+        r"an error costs 1 and a review 10.*accept everything",
+    ),
+    BadInput(
+        "A tolerance is negative",
+        lambda: rue.policy.Exceeds(-1.0),
+        SettingError,
+        r"tolerance is -1.0, expected at least 0; give the largest",
+    ),
+]
+
+CALIBRATION = [
+    BadInput(
+        "A calibrated audit is asked for another loss than squared error",
+        lambda: rue.CalibratedRUE().fit(wrap(loss=lambda f, t: (f - t).square().sum(-1)), (X, y)),
+        ModelError,
+        r'residuals of loss="squared_error".*use LinearRUE',
+    ),
+    BadInput(
+        "Tails are named wrongly",
+        lambda: rue.CalibratedRUE(tails="heavy"),
+        SettingError,
+        r'tails must be "student".*got \'heavy\'',
+    ),
+    BadInput(
+        "An interval is asked for by a rule the audit does not have",
+        lambda: fit().audit(X).interval(0.9, by="split conformal"),
+        SettingError,
+        r"no interval by 'split conformal'.*choose from distribution",
+    ),
+    BadInput(
+        "Intervals by group are asked for without held-out groups",
+        lambda: fit().audit(X).interval(0.9, group=[0] * len(X)),
+        SettingError,
+        r"know no groups; calibrate the auditor",
+    ),
+    BadInput(
+        "An auditor without a predictive distribution is calibrated",
+        lambda: rue.KernelDensity().fit(wrap(), (X, y)).calibrate(X, y),
+        InputError,
+        r"no predictive distribution.*use loss=",
+    ),
+    BadInput(
+        "An auditor is fitted again",
+        lambda: fit().fit(X, y),
+        InputError,
+        r"fitted already.*use it as it is",
+    ),
+]
+
+BAD_INPUTS = [
+    *LOSSES,
+    *MODULES,
+    *SETTINGS,
+    *SOLVES,
+    *DATA,
+    *AUDITS,
+    *SUBTLE,
+    *TRAINING,
+    *DATASETS,
+    *LEFT_OUT,
+    *DECISIONS,
+    *CALIBRATION,
+]
 
 
 def page() -> str:

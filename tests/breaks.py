@@ -28,6 +28,14 @@ TRAINING = "tests/test_training.py"
 REFITS = "tests/test_refit_bootstrap.py"
 DEEP_ENSEMBLE = "tests/test_deep_ensemble.py"
 DROPOUT = "tests/test_mc_dropout.py"
+LEAVE_ONE_OUT = "tests/test_leave_one_out.py"
+PENALTY = "tests/test_choose_penalty.py"
+TEMPERATURE = "tests/test_temperature.py"
+POLICY = "tests/test_policy.py"
+SPLIT = "tests/test_conformal.py"
+JACK = "tests/test_jackknife_plus.py"
+FULL = "tests/test_full_conformal.py"
+EVAL = "tests/test_evaluate.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -79,7 +87,6 @@ BREAKS = [
         "(1.0 * jacobian)",
         DERIVATIVES,
     ),
-    Break("1 + h for 1 − h in HC3", "influence.py", "unit - hat", "unit + hat", SANDWICH),
     Break("groups ignored", "data.py", "ids.numpy() if group is None", "ids.numpy() if True", SANDWICH),
     Break(
         "example weights ignored",
@@ -214,6 +221,201 @@ BREAKS = [
         "",
         DROPOUT,
     ),
+    Break(
+        "1 + h for 1 − h where rows are left out",
+        "left_out.py",
+        "device=hat.device) - hat",
+        "device=hat.device) + hat",
+        LEAVE_ONE_OUT,
+    ),
+    Break(
+        "example weights ignored where rows are left out",
+        "left_out.py",
+        "slope = batch.weight[:, None] * loss_gradient",
+        "slope = 1.0 * loss_gradient",
+        LEAVE_ONE_OUT,
+    ),
+    Break(
+        "groups left out row by row",
+        "left_out.py",
+        "_rows if data.units == data.n else _groups",
+        "_rows if data.units else _groups",
+        LEAVE_ONE_OUT,
+    ),
+    Break(
+        "missing curvature of the loss in the leverage",
+        "left_out.py",
+        "hat = curvature @ own",
+        "hat = 1.0 * own",
+        LEAVE_ONE_OUT,
+    ),
+    Break(
+        "left-out residuals at the fit",
+        "left_out.py",
+        "prediction[batch.rows].to(",
+        'found["fitted"][batch.rows].to(',
+        LEAVE_ONE_OUT,
+    ),
+    Break("rows of groups not put back in order", "left_out.py", "[back] for name", "[:] for name", LEAVE_ONE_OUT),
+    Break(
+        "predictions compared instead of changes",
+        "calibrate/leave_one_out.py",
+        "return self.refit - self.fitted",
+        "return self.refit",
+        LEAVE_ONE_OUT,
+    ),
+    Break(
+        "left-out loss without weights",
+        "calibrate/penalty.py",
+        "(weight * left_out_loss(bound, rows, found)).sum() / weight.sum()",
+        "left_out_loss(bound, rows, found).mean()",
+        PENALTY,
+    ),
+    Break("least evidence chosen", "calibrate/penalty.py", "return -trial.evidence", "return trial.evidence", PENALTY),
+    Break(
+        "noise variance J/N for 2J/N", "calibrate/evidence.py", "2 * objective / count", "objective / count", PENALTY
+    ),
+    Break("missing ½ of the determinants", "calibrate/evidence.py", "0.5 * _log_volume", "1.0 * _log_volume", PENALTY),
+    Break(
+        "missing one in the dual determinant",
+        "calibrate/evidence.py",
+        "matrix.diagonal().add_(1.0)",
+        "matrix.diagonal().add_(0.5)",
+        PENALTY,
+    ),
+    Break(
+        "penalty left out of the evidence",
+        "calibrate/evidence.py",
+        "total + float(model.penalty(",
+        "total + 0.0 * float(model.penalty(",
+        PENALTY,
+    ),
+    Break(
+        "coldness for temperature",
+        "calibrate/temperature.py",
+        "float(unit / coldness)",
+        "float(coldness / unit)",
+        TEMPERATURE,
+    ),
+    Break(
+        "another logit than the label's",
+        "calibrate/temperature.py",
+        "_labels(labels, scores)][:, None]",
+        "0 * _labels(labels, scores)][:, None]",
+        TEMPERATURE,
+    ),
+    Break("the new row's loss forgotten", "policy/risk_control.py", "rows.total + 1 <=", "rows.total + 0 <=", POLICY),
+    Break(
+        "the new row's referral forgotten",
+        "policy/risk_control.py",
+        "rows.accepted + 1 <=",
+        "rows.accepted + 0 <=",
+        POLICY,
+    ),
+    Break(
+        "the threshold's own row as witness",
+        "policy/error_rate_control.py",
+        "rows.accepted[index]) - 1",
+        "rows.accepted[index])",
+        POLICY,
+    ),
+    Break("three starts at the full level", "policy/error_rate_control.py", "> tail / len(STARTS):", "> tail:", POLICY),
+    Break(
+        "testing on after a failure",
+        "policy/error_rate_control.py",
+        "                break",
+        "                continue",
+        POLICY,
+    ),
+    Break("a cost limit for one threshold only", "policy/bounds.py", "<= tail / len(LEVELS)", "<= tail", POLICY),
+    Break("Bentkus without e", "policy/bounds.py", "bentkus = e * float", "bentkus = 1.0 * float", POLICY),
+    Break("ties accepted in part", "policy/held_out.py", "score[1:] != score[:-1]", "score[1:] >= score[:-1]", POLICY),
+    Break("scarce inputs accepted", "policy/policy.py", "scarce | (score > self.limit)", "score > self.limit", POLICY),
+    Break(
+        "a rank without its + 1",
+        "calibrate/conformal.py",
+        "_share(level) * (count + 1)",
+        "_share(level) * count",
+        SPLIT,
+    ),
+    Break(
+        "one-sided quantile for a two-sided interval",
+        "calibrate/conformal.py",
+        "ceil(_share(level) * (count + 1))",
+        "ceil((1 + _share(level)) / 2 * (count + 1))",
+        SPLIT,
+    ),
+    Break(
+        "the largest score where there are too few",
+        "calibrate/conformal.py",
+        "if position <= scores.size else inf",
+        "if position <= scores.size else float(scores.max())",
+        SPLIT,
+    ),
+    Break(
+        "groups pooled",
+        "calibrate/conformal.py",
+        "quantile(np.array(scores), level) for",
+        "quantile(self.scores, level) for",
+        SPLIT,
+    ),
+    Break(
+        "left-out residual with 1 + h",
+        "calibrate/jackknife_plus.py",
+        "residual / (1 - leverage)",
+        "residual / (1 + leverage)",
+        JACK,
+    ),
+    Break(
+        "prediction moved towards the row left out",
+        "calibrate/jackknife_plus.py",
+        "prediction[:, None] - cross",
+        "prediction[:, None] + cross",
+        JACK,
+    ),
+    Break(
+        "jackknife+ with half of α at each end",
+        "calibrate/jackknife_plus.py",
+        "position = rank(n, level)",
+        "position = rank(n, (1 + level) / 2)",
+        JACK,
+    ),
+    Break(
+        "jackknife+ without the + 1",
+        "calibrate/jackknife_plus.py",
+        "position = rank(n, level)",
+        "position = rank(n - 1, level)",
+        JACK,
+    ),
+    Break(
+        "full conformal without the + 1",
+        "calibrate/full_conformal.py",
+        "position = rank(n, level)",
+        "position = rank(n - 1, level)",
+        FULL,
+    ),
+    Break(
+        "the new row left out of its own fit",
+        "calibrate/full_conformal.py",
+        "cross / (1 + leverage_new)[:, None]",
+        "cross / np.ones_like(leverage_new)[:, None]",
+        FULL,
+    ),
+    Break(
+        "ends of full conformal swapped",
+        "calibrate/full_conformal.py",
+        "np.where(residual < 0, -1, 1)",
+        "np.where(residual < 0, 1, -1)",
+        FULL,
+    ),
+    Break(
+        "a bounded interval for an unbounded set",
+        "calibrate/full_conformal.py",
+        "bounded = np.abs(pull) < own",
+        "bounded = own > 0",
+        FULL,
+    ),
+    Break("infinite limits refused", "evaluate.py", "_columns(endless=True, y", "_columns(y", EVAL),
 ]
 
 

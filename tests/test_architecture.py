@@ -24,12 +24,15 @@ LAYERS = [
     {"curvature"},
     {"solve"},
     {"resample"},
-    {"influence"},
+    {"left_out"},
+    {"influence", "features"},
+    {"calibrate"},
     {"result"},
+    {"held_out"},
     {"auditor"},
     {"methods"},
     {"integrated"},
-    {"evaluate", "datasets"},
+    {"evaluate", "datasets", "policy"},
     {"plots"},
     {"experiments"},
     {"cli"},
@@ -80,9 +83,11 @@ def test_nothing_is_pickled():
 def test_the_public_names_are_these():
     assert sorted(rue.__all__) == sorted(
         [
-            *("RUE", "LinearRUE", "Laplace", "BootstrapSGD", "KernelDensity", "NearestNeighbours", "Homoscedastic"),
-            *("wrap", "audit", "Data", "Model", "Audit", "Auditor", "Interval"),
-            *("curvature", "solve", "resample", "evaluate", "datasets", "integrated", "errors", "quiet"),
+            *("CalibratedRUE", "RUE", "LinearRUE", "Laplace", "BootstrapSGD", "KernelDensity", "NearestNeighbours"),
+            *("ErrorForest", "Homoscedastic"),
+            *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
+            *("calibrate", "curvature", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
+            *("errors", "quiet"),
         ]
     )
     assert all(hasattr(rue, name) for name in rue.__all__)

@@ -266,9 +266,9 @@ def test_the_order_of_the_rows_does_not_count(rows, random):
 
 @law
 @given(gaussians)
-def test_gaussian_nll_is_minus_the_log_density(rows):
+def test_nll_is_minus_the_log_density(rows):
     y, mean, std = rows
-    np.testing.assert_allclose(evaluate.gaussian_nll(y, mean, std), -stats.norm.logpdf(y, mean, std), rtol=1e-10)
+    np.testing.assert_allclose(evaluate.nll(y, mean, std), -stats.norm.logpdf(y, mean, std), rtol=1e-10)
 
 
 @settings(law, max_examples=50)
@@ -292,8 +292,8 @@ def test_scores_of_a_distribution_follow_the_unit_of_y(rows, c):
     np.testing.assert_allclose(
         evaluate.crps(c * y, c * mean, c * std), c * evaluate.crps(y, mean, std), rtol=1e-9, atol=1e-9
     )
-    shifted = evaluate.gaussian_nll(y, mean, std) + np.log(c)
-    np.testing.assert_allclose(evaluate.gaussian_nll(c * y, c * mean, c * std), shifted, rtol=1e-9, atol=1e-9)
+    shifted = evaluate.nll(y, mean, std) + np.log(c)
+    np.testing.assert_allclose(evaluate.nll(c * y, c * mean, c * std), shifted, rtol=1e-9, atol=1e-9)
     scaled = evaluate.ence(c * (y - mean), c * std, bins=1)
     assert scaled == pytest.approx(evaluate.ence(y - mean, std, bins=1), rel=1e-9, abs=1e-12)
 
@@ -395,6 +395,13 @@ def test_the_ends_of_an_interval_belong_to_it():
     assert evaluate.interval_score([0, 1], [0, 0], [1, 1], level=0.9).tolist() == [1, 1]
 
 
+def test_an_interval_without_an_end_covers_everything_on_that_side():
+    y, lower, upper = [5.0, -5.0, 5.0, 0.0], [-np.inf, -np.inf, 0.0, 1.0], [np.inf, -6.0, np.inf, np.inf]
+    found = [evaluate.coverage([a], [b], [c]).value for a, b, c in zip(y, lower, upper, strict=True)]
+    assert found == [1, 0, 1, 0]
+    assert evaluate.coverage(y, lower, upper).value == 0.5
+
+
 # ------------------------------------------------------------------------------------------ bad inputs
 
 one, two = [1.0], [1.0, 2.0]
@@ -412,8 +419,22 @@ bad_inputs = {
         lambda: evaluate.aurc(two, [1.0, np.nan]),
         r"loss is nan at row 1 \(1 of 2 rows\), expected a finite",
     ),
-    "infinity": (lambda: evaluate.coverage(one, [-np.inf], one), "lower is -inf at row 0"),
-    "a zero std": (lambda: evaluate.gaussian_nll(two, two, [1.0, 0.0]), "std is 0 at row 1 .* above zero"),
+    "infinity": (
+        lambda: evaluate.interval_score(one, [-np.inf], one, 0.9),
+        "lower is -inf at row 0 .* a finite number;",
+    ),
+    "an infinite target": (lambda: evaluate.coverage([np.inf], one, [np.inf]), "y is inf at row 0"),
+    "a limit at the wrong end": (
+        lambda: evaluate.coverage(one, [np.inf], [np.inf]),
+        "lower is inf at row 0 .* a finite number or -inf",
+    ),
+    "another limit at the wrong end": (
+        lambda: evaluate.coverage(one, [-np.inf], [-np.inf]),
+        "upper is -inf at row 0 .* a finite number or inf",
+    ),
+    "a limit nan": (lambda: evaluate.coverage(one, [np.nan], [np.inf]), "lower is nan at row 0"),
+    "too few degrees": (lambda: evaluate.nll(two, two, [1.0, 1.0], degrees=2.0), "degrees is 2, expected above 2"),
+    "a zero std": (lambda: evaluate.nll(two, two, [1.0, 0.0]), "std is 0 at row 1 .* above zero"),
     "a negative std": (lambda: evaluate.ence(two, [-1.0, 1.0], bins=1), "std is -1 at row 0 .* above zero"),
     "a negative loss": (
         lambda: evaluate.risk_coverage(two, [1.0, -2.0]),
@@ -466,3 +487,14 @@ def test_a_bad_input_is_refused_by_name_with_advice(call, message):
     with pytest.raises(InputError, match=message.replace("|", r"\|")) as refusal:
         call()
     assert ";" in str(refusal.value)  # what was found and wanted; what to do
+
+
+@pytest.mark.parametrize("degrees", [2.5, 4.0, 30.0])
+def test_student_scores_agree_with_numerical_integration(degrees):
+    mean, std, y = 1.0, 2.0, 2.7
+    law = stats.t(degrees, mean, std * np.sqrt((degrees - 2) / degrees))
+    assert law.std() == pytest.approx(std)
+    below = integrate.quad(lambda x: law.cdf(x) ** 2, -np.inf, y)[0]
+    above = integrate.quad(lambda x: law.sf(x) ** 2, y, np.inf)[0]
+    np.testing.assert_allclose(evaluate.crps([y], [mean], [std], degrees), below + above, rtol=1e-6)
+    np.testing.assert_allclose(evaluate.nll([y], [mean], [std], degrees), -law.logpdf(y), rtol=1e-12)

@@ -16,13 +16,13 @@ from torch.distributions import Normal
 
 import rue
 from rue.errors import DataError, ModelError, SettingError
+from rue.features import Standardiser
 from rue.integrated.pbp import PBP
 from rue.integrated.pbp.gamma import Gamma
 from rue.integrated.pbp.network import Networks
 from rue.integrated.pbp.posterior import Posterior
 from rue.integrated.pbp.prior import Prior
 from rue.integrated.pbp.rectifier import rectify
-from rue.methods.features import Standardiser
 from snapshot import changed, module_picture, world_picture
 
 

@@ -72,9 +72,13 @@ def test_a_callable_loss_has_no_noise_and_says_so():
         audit.interval(0.9)
 
 
-def test_rue_audit_is_linear_rue():
+def test_rue_audit_is_the_calibrated_audit_for_squared_error_and_linear_rue_for_other_losses():
     case = cases.softplus()
     short = rue.audit(case.module, train=(case.X, case.y), inputs=case.X_new, loss="squared_error", l2=case.l2)
-    long = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    long = rue.CalibratedRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
     np.testing.assert_array_equal(short.score, long.score)
-    assert short.method == "LinearRUE"
+    assert short.method == "CalibratedRUE"
+    other = rue.audit(
+        case.module, train=(case.X, case.y), inputs=case.X_new, loss=lambda f, t: (f[:, 0] - t).square(), l2=case.l2
+    )
+    assert other.method == "LinearRUE"

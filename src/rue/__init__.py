@@ -5,12 +5,24 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from rue import curvature, datasets, errors, evaluate, integrated, resample, solve
+from rue import calibrate, curvature, datasets, errors, evaluate, integrated, policy, resample, solve
 from rue.auditor import Auditor
+from rue.calibrate.penalty import choose_penalty
 from rue.concepts import Model
 from rue.data import Data
-from rue.methods import RUE, BootstrapSGD, Homoscedastic, KernelDensity, Laplace, LinearRUE, NearestNeighbours
+from rue.methods import (
+    RUE,
+    BootstrapSGD,
+    CalibratedRUE,
+    ErrorForest,
+    Homoscedastic,
+    KernelDensity,
+    Laplace,
+    LinearRUE,
+    NearestNeighbours,
+)
 from rue.models import wrap
+from rue.policy import Policy
 from rue.progress import quiet
 from rue.result import Audit, Interval
 
@@ -21,7 +33,9 @@ __all__ = [
     "Audit",
     "Auditor",
     "BootstrapSGD",
+    "CalibratedRUE",
     "Data",
+    "ErrorForest",
     "Homoscedastic",
     "Interval",
     "KernelDensity",
@@ -29,12 +43,16 @@ __all__ = [
     "LinearRUE",
     "Model",
     "NearestNeighbours",
+    "Policy",
     "audit",
+    "calibrate",
+    "choose_penalty",
     "curvature",
     "datasets",
     "errors",
     "evaluate",
     "integrated",
+    "policy",
     "quiet",
     "resample",
     "solve",
@@ -53,7 +71,7 @@ def audit(
     reduction: Literal["sum", "mean"] = "sum",
     select: str | Sequence[str] | None = None,
 ) -> Audit:
-    """Wrap, fit and audit in one call, with `LinearRUE`.
+    """Wrap, fit and audit in one call: `CalibratedRUE` for squared error, `LinearRUE` for any other loss.
 
     >>> import torch
     >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
@@ -61,4 +79,5 @@ def audit(
     (4,)
     """
     wrapped = wrap(model, loss=loss, l2=l2, penalty=penalty, reduction=reduction, select=select)
-    return LinearRUE().fit(wrapped, train).audit(inputs)
+    method = CalibratedRUE() if wrapped.gaussian else LinearRUE()
+    return method.fit(wrapped, train).audit(inputs)

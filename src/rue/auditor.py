@@ -3,20 +3,24 @@
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rue.calibrate.left_out_intervals import LeftOutRows
 from rue.concepts import Assessment, Assessor, Facts, Inputs, Model
 from rue.data import input_batches
 from rue.derivatives import input_chunks, outputs
 from rue.errors import DataError, InputError, ModelError, RueWarning
+from rue.held_out import HeldOut, held_out
 from rue.progress import track
 from rue.randomness import untouched
-from rue.result import Array, Audit
+from rue.result import Array, Audit, Interval, IntervalRule
 from rue.trees import leaves
 
 DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
@@ -34,6 +38,10 @@ class Auditor:
     noise: Tensor | None = field(repr=False)  # (k, k), the residual covariance
     facts: Facts = field(repr=False)
     predictor: Callable[[Model, Inputs], Tensor] = field(default=outputs, repr=False)  # else a method's own networks
+    degrees: float = inf  # of freedom of the predictive distribution
+    left_out: LeftOutRows | None = field(default=None, repr=False)  # for intervals without held-out rows
+    held_out: HeldOut | None = field(default=None, repr=False)  # what `calibrate` found
+    fitted_: ClassVar[bool] = True  # MAPIE looks for it on an estimator that is said to be fitted
 
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
@@ -46,6 +54,13 @@ class Auditor:
         covariance, noise = found.get("covariance"), found.get("noise")
         if noise is None and self.noise is not None:
             noise = np.broadcast_to(_array(self.noise), (len(prediction), *self.noise.shape))
+        total, scarcity, scarce = (found.get(name) for name in ("total", "scarcity", "scarce"))
+        score = _scores(found.get("score"), covariance)
+        if self.held_out is not None and noise is not None:
+            factor = self.held_out.variance_factor
+            score = score * np.sqrt(factor) if total is not None else score  # a score that is the total's deviation
+            total = factor * ((noise if covariance is None else noise + covariance) if total is None else total)
+            noise, scarcity = factor * noise, None if scarcity is None else factor * scarcity
         said = _warnings(found.get("drift"), found.get("rounding"))
         facts = {**self.facts, "m": len(prediction), "seconds_audit": time.perf_counter() - start}
         if found.residual is not None:
@@ -54,11 +69,25 @@ class Auditor:
         return Audit(
             method=self.method,
             prediction=_squeezed(prediction),
-            score=_scores(found.get("score"), covariance),
+            score=score,
             covariance=covariance,
             noise_covariance=noise,
             facts=facts,
+            calibrated_covariance=total,
+            scarcity_covariance=scarcity,
+            scarce=None if scarce is None else scarce > 0,
+            degrees=self.degrees,
+            rules=self._rules(inputs),
         )
+
+    def calibrate(self, X: Any, y: Any, group: Any = None) -> "Auditor":
+        """The same with its spread scaled, and its intervals guaranteed, by rows that nothing was trained on.
+
+        All variances are multiplied by one number, so that rankings stay as they were; `audit.interval` becomes split
+        conformal, by group where the held-out rows have one.
+        """
+        plain = replace(self, held_out=None).audit(X)
+        return replace(self, held_out=held_out(plain, y, group), facts={**self.facts, "held_out": len(plain)})
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
         """The audited predictions, with `total_std` (else `std`) where asked: scikit-learn's convention."""
@@ -73,6 +102,45 @@ class Auditor:
                 f"{self.method} has no standard deviation to return; use a method with a variance, or audit.score"
             )
         return audit.prediction, spread
+
+    def fit(self, X: Any, y: Any = None) -> NoReturn:  # noqa: ARG002 - scikit-learn's names
+        """Refuse: an auditor is fitted already. MAPIE takes only what has a `fit`."""
+        raise InputError(
+            f"this auditor is fitted already, {self.method} on n = {self.facts['n']} training rows; use it as it is "
+            "(prefit=True in MAPIE), or fit a method such as LinearRUE() to other data"
+        )
+
+    def _rules(self, inputs: Any) -> dict[str, IntervalRule]:
+        """How intervals can be made of an audit of these inputs, the strongest guarantee first."""
+        rules: dict[str, IntervalRule] = {}
+        if self.held_out is not None:
+            rules["split conformal"] = self.held_out.interval
+        if self.left_out is not None:
+            rules["jackknife+"] = partial(self._left_out_interval, inputs, "jackknife+")
+            if self.left_out.single:
+                rules["full conformal"] = partial(self._left_out_interval, inputs, "full conformal")
+        return rules
+
+    def _left_out_interval(
+        self, inputs: Any, by: str, prediction: Array, spread: Array, level: float, _: Any
+    ) -> Interval:
+        """Read the inputs again: what each training row does to each of them is too much to keep."""
+        assert self.left_out is not None
+        make = self.left_out.jackknife_plus if by == "jackknife+" else self.left_out.full_conformal
+        ends, start = [], 0
+        with untouched(), torch.inference_mode(False):
+            for chunk in track("intervals", self._chunks(inputs)):
+                again = _array(self.predictor(self.model, chunk))
+                rows = slice(start, start + len(again))
+                if again.shape != prediction[rows].shape or not np.allclose(again, prediction[rows], rtol=1e-4, atol=0):
+                    raise DataError(
+                        "the inputs read again differ from those audited, so intervals would belong to other rows; "
+                        "audit arrays, or a loader that does not shuffle"
+                    )
+                ends.append(make(self.model, chunk, prediction[rows], spread[rows], level))
+                start = rows.stop
+        lower, upper = (np.concatenate(side) for side in zip(*ends, strict=True))
+        return Interval(lower, upper, self.left_out.guarantee(by, level))
 
     def _chunks(self, inputs: Any) -> Any:
         for batch in input_batches(inputs, self.model):

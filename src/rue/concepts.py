@@ -231,6 +231,9 @@ class Assessment(NamedTuple):
     drift: Tensor | None = None  # (c,), how far the members' mean left the prediction, in their std
     rounding: Tensor | None = None  # (c,), rounding error of the members' predictions, in their std
     residual: float | None = None  # of a solve made for these inputs
+    total: Tensor | None = None  # (c, k, k), of the predictive distribution, where it is not covariance + noise
+    scarcity: Tensor | None = None  # (c, k, k), the part of the noise that stands for data that are missing
+    scarce: Tensor | None = None  # (c,), one for inputs unlike the training rows
 
 
 class Assessor(Protocol):

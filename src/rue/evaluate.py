@@ -1,6 +1,6 @@
 """How well scores rank errors and predictive distributions cover them, over m audited inputs (rows)."""
 
-from math import sqrt
+from math import inf, isinf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -174,39 +174,53 @@ def deferral(score: ArrayLike, loss: ArrayLike, fraction: float) -> float:
     return float(curve.risk[m - round(fraction * m) - 1])
 
 
-def gaussian_nll(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> NDArray[np.float64]:
-    """Negative log density (m,) of y (m,) under Gaussians with mean (m,) and std (m,).
+def nll(y: ArrayLike, mean: ArrayLike, std: ArrayLike, degrees: float = inf) -> NDArray[np.float64]:
+    """Negative log density (m,) of y (m,) under distributions with mean (m,) and std (m,).
 
-    >>> gaussian_nll([2.0], mean=[2.0], std=[1.0]).round(6).tolist()  # ½ log 2π
+    Student-t with these degrees of freedom, above 2; infinite is Gaussian.
+
+    >>> nll([2.0], mean=[2.0], std=[1.0]).round(6).tolist()  # ½ log 2π
     [0.918939]
     """
+    from scipy.stats import norm, t
+
     ys, means, stds = _columns(y=y, mean=mean, std=std)
-    nll: NDArray[np.float64] = 0.5 * ((ys - means) / stds) ** 2 + np.log(stds) + 0.5 * np.log(2 * np.pi)
-    return nll
+    if isinf(_degrees(degrees)):
+        return np.asarray(-norm.logpdf(ys, means, stds))
+    return np.asarray(-t.logpdf(ys, degrees, means, stds * sqrt((degrees - 2) / degrees)))
 
 
-def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> NDArray[np.float64]:
-    """Continuous ranked probability score (m,) of y (m,) under Gaussians with mean (m,) and std (m,).
+def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, degrees: float = inf) -> NDArray[np.float64]:
+    """Continuous ranked probability score (m,) of y (m,) under distributions with mean (m,) and std (m,).
 
-    Gneiting and Raftery (2007), with the sign that makes smaller better.
+    Gneiting and Raftery (2007), with the sign that makes smaller better; Student-t with these degrees of freedom,
+    above 2 (Jordan et al. 2019); infinite is Gaussian.
 
     >>> crps([2.0], mean=[2.0], std=[1.0]).round(6).tolist()  # (√2 − 1) / √π
     [0.233695]
     """
-    from scipy.special import erf
+    from scipy.special import beta, erf
+    from scipy.stats import t
 
     ys, means, stds = _columns(y=y, mean=mean, std=std)
-    z = (ys - means) / stds
-    centre = z * erf(z / sqrt(2))  # z (2Φ(z) − 1)
-    peak = (sqrt(2) * np.exp(-0.5 * z**2) - 1) / sqrt(np.pi)  # 2φ(z) − 1/√π
-    score: NDArray[np.float64] = stds * (centre + peak)
-    return score
+    if isinf(_degrees(degrees)):
+        z = (ys - means) / stds
+        centre = z * erf(z / sqrt(2))  # z (2Φ(z) − 1)
+        peak = (sqrt(2) * np.exp(-0.5 * z**2) - 1) / sqrt(np.pi)  # 2φ(z) − 1/√π
+        return np.asarray(stds * (centre + peak))
+    scale = stds * sqrt((degrees - 2) / degrees)
+    z = (ys - means) / scale
+    centre = z * (2 * t.cdf(z, degrees) - 1)
+    peak = 2 * t.pdf(z, degrees) * (degrees + z**2) / (degrees - 1)
+    mean_gap = 2 * sqrt(degrees) / (degrees - 1) * beta(0.5, degrees - 0.5) / beta(0.5, degrees / 2) ** 2
+    return np.asarray(scale * (centre + peak - mean_gap))
 
 
 def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float) -> NDArray[np.float64]:
     """Width plus the penalty for a miss (m,) of central intervals meant to hold y (m,) at the given level.
 
-    lower and upper are (m,); Gneiting and Raftery (2007), with α = 1 − level.
+    lower and upper are (m,) and finite, as a single infinite width would hide all others; Gneiting and Raftery
+    (2007), with α = 1 − level.
 
     >>> interval_score([3.0], lower=[0.0], upper=[2.0], level=0.5).tolist()  # 2 + (2 / 0.5) · 1
     [6.0]
@@ -220,6 +234,8 @@ def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: floa
 def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, confidence: float = 0.95) -> Coverage:
     """Share of y (m,) inside the closed intervals from lower (m,) to upper (m,), with its exact limits.
 
+    An interval may have no end: lower −∞, upper ∞, or both.
+
     >>> found = coverage([0, 0], lower=[-1, -1], upper=[1, 1])
     >>> found.value, round(found.low**2, 6), found.high, found.n  # two of two: low² = 0.025
     (1.0, 0.025, 1.0, 2)
@@ -227,7 +243,7 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, confidence: float
     from scipy.special import betaincinv
 
     _check_level("confidence", confidence)
-    ys, lowers, uppers = _columns(y=y, lower=lower, upper=upper)
+    ys, lowers, uppers = _columns(endless=True, y=y, lower=lower, upper=upper)
     n = ys.size
     inside = int(((lowers <= ys) & (ys <= uppers)).sum())
     tail = (1 - confidence) / 2
@@ -294,9 +310,10 @@ def _sorted_with_tie_means(key: NDArray[np.float64], value: NDArray[np.float64])
     return np.repeat(np.bincount(block, weights=value) / size, size)
 
 
-def _columns(**named: ArrayLike) -> list[NDArray[np.float64]]:
+def _columns(endless: bool = False, **named: ArrayLike) -> list[NDArray[np.float64]]:
     """Return the named arguments as float64 arrays of one length (m,), or say which one is wrong."""
-    columns = {name: _column(name, value) for name, value in named.items()}
+    allowed = {"lower": -np.inf, "upper": np.inf} if endless else {}
+    columns = {name: _column(name, value, allowed.get(name)) for name, value in named.items()}
     first, m = next((name, column.size) for name, column in columns.items())
     for name, column in columns.items():
         if column.size != m:
@@ -311,8 +328,8 @@ def _columns(**named: ArrayLike) -> list[NDArray[np.float64]]:
     return list(columns.values())
 
 
-def _column(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return one argument as a finite float64 array (m,)."""
+def _column(name: str, value: ArrayLike, allowed: float | None = None) -> NDArray[np.float64]:
+    """Return one argument as a float64 array (m,), finite but for the one value that is allowed."""
     try:
         column = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as cause:  # RuntimeError: a tensor that requires grad
@@ -321,7 +338,9 @@ def _column(name: str, value: ArrayLike) -> NDArray[np.float64]:
         raise InputError(f"{name} has shape {column.shape}, expected one value per row (m,); pass one output at a time")
     if column.size == 0:
         raise InputError(f"{name} has no rows, expected at least one; pass the audited rows")
-    _check_rows(name, column, ~np.isfinite(column), "a finite number; drop or repair such rows")
+    good = np.isfinite(column) | (column == allowed)
+    wanted = "a finite number" if allowed is None else f"a finite number or {allowed:g}"
+    _check_rows(name, column, ~good, f"{wanted}; drop or repair such rows")
     return column
 
 
@@ -330,6 +349,13 @@ def _check_rows(name: str, column: NDArray[np.float64], bad: NDArray[np.bool_], 
     if bad.any():
         row = int(bad.argmax())
         raise InputError(f"{name} is {column[row]:g} at row {row} ({bad.sum()} of {bad.size} rows), expected {wanted}")
+
+
+def _degrees(degrees: float) -> float:
+    """Degrees of freedom of a distribution that has a standard deviation."""
+    if not degrees > 2:
+        raise InputError(f"degrees is {degrees:g}, expected above 2, where a Student-t distribution has a std")
+    return degrees
 
 
 def _check_level(name: str, level: float) -> None:

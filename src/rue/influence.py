@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rue.concepts import Batch, Inverse, Model, Resampler, TrainingSet
-from rue.derivatives import gradient_batches, jacobian_batches, loss_gradient, loss_hessian, outputs
-from rue.errors import NumericalError, SettingError
+from rue.derivatives import gradient_batches, jacobian_batches
+from rue.left_out import left_out
 from rue.memory import free_bytes
 from rue.resample import spread
 
@@ -58,34 +58,16 @@ def pull_root_fits(model: Model, data: TrainingSet) -> bool:
     return COPIES * 8 * rows * d <= free_bytes(model.theta.device)
 
 
-def leverage(jacobian: Tensor, inverse: Inverse) -> tuple[Tensor, float]:
-    """M = J H̃⁻¹ Jᵀ for every row: (c, k, d) -> (c, k, k) in float64, and the residual of the solve."""
-    rows = jacobian.double()
-    solved, residual = inverse.solve(rows.flatten(0, 1))
-    return rows @ solved.view_as(rows).mT, residual
-
-
 def _gradient_rows(model: Model, data: TrainingSet, inverse: Inverse, meat: Meat) -> Iterator[tuple[Batch, Tensor]]:
     """The rows of Lᵀ; with HC3 each is taken at the row's leave-one-out residual."""
     return gradient_batches(model, data) if meat == "HC0" else _left_out_gradients(model, data, inverse)
 
 
 def _left_out_gradients(model: Model, data: TrainingSet, inverse: Inverse) -> Iterator[tuple[Batch, Tensor]]:
-    """The rows of Lᵀ with every residual divided by one minus its leverage (HC3)."""
-    if data.units < data.n:
-        raise SettingError('HC3 leaves single rows out and these are grouped; use meat="HC0", which sums over groups')
+    """The rows of Lᵀ at the slopes the rows have when their unit is left out (HC3; by group, the block jackknife)."""
+    pull = left_out(model, data, inverse).pull
     for part, jacobian in jacobian_batches(model, data):
-        predicted = outputs(model, part.inputs)
-        slope = part.weight[:, None] * loss_gradient(model, predicted, part.targets).double()
-        curvature = part.weight[:, None, None] * loss_hessian(model, predicted, part.targets).double()
-        hat = curvature @ leverage(jacobian, inverse)[0]
-        unit = torch.eye(hat.shape[-1], dtype=torch.float64, device=hat.device)
-        if float(torch.linalg.eigvals(hat).real.max()) > 1 - 1e-8:
-            raise NumericalError(
-                "a row has leverage one: without it the model is not determined; add a penalty or use HC0"
-            )
-        left_out = torch.linalg.solve(unit - hat, slope.unsqueeze(-1))
-        yield part, (jacobian.double().mT @ left_out).squeeze(-1)
+        yield part, (jacobian.double().mT @ pull[part.rows].unsqueeze(-1)).squeeze(-1)
 
 
 def _matrix_root(matrix: Tensor) -> Tensor:

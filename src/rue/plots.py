@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 # Okabe & Ito's colours, which people who see few colours can tell apart, then grey tones and dashes
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#777777", "#AAAAAA")
-STYLES = tuple(zip(COLOURS, ("-", "-", "-", "--", "--", "--", "-.", "-.", ":"), strict=True))
+DASHES = ("-", "-", "-", "--", "--", "--", "-.", "-.", ":")
+STYLES = (*zip(COLOURS, DASHES, strict=True), ("#000000", "-"), ("#E69F00", ":"))
 
 
 def auc_against_tolerance(scores: Mapping[str, ArrayLike], error: ArrayLike) -> "Figure":

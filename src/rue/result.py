@@ -1,11 +1,14 @@
 """6. Audit: the frozen result, NumPy on the CPU."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf, isinf, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rue.calibrate.variance import negative_log_density
 from rue.concepts import Facts
 from rue.errors import InputError, NumericalError, SettingError, ShapeError
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
+Labels = NDArray[Any]
 
 
 class Interval(NamedTuple):
@@ -21,6 +25,10 @@ class Interval(NamedTuple):
     lower: Array
     upper: Array
     guarantee: str
+
+
+IntervalRule = Callable[[Array, Array, float, Labels | None], Interval]
+"""From prediction and spread (m, k), a level and perhaps the groups of the rows (m,)."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,11 @@ class Audit:
     covariance: Array | None = field(repr=False)
     noise_covariance: Array | None = field(repr=False)
     facts: Facts = field(repr=False)
+    calibrated_covariance: Array | None = field(default=None, repr=False)  # where resampling is weighed: the total
+    scarcity_covariance: Array | None = field(default=None, repr=False)  # the part of the noise due to missing data
+    scarce: NDArray[np.bool_] | None = field(default=None, repr=False)  # (m,), inputs unlike the training rows
+    degrees: float = inf  # of freedom of the predictive Student-t distribution; infinite is Gaussian
+    rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # of intervals, strongest first
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -58,36 +71,58 @@ class Audit:
     @property
     def total_covariance(self) -> Array | None:
         """Resampling and noise together: (m, k, k)."""
+        if self.calibrated_covariance is not None:
+            return self.calibrated_covariance
         if self.noise_covariance is None:
             return None
         return self.noise_covariance if self.covariance is None else self.covariance + self.noise_covariance
 
-    def interval(self, level: float = 0.9) -> Interval:
-        """Central interval of the Gaussian predictive distribution, output by output."""
-        from scipy.stats import norm
+    @property
+    def axes(self) -> dict[str, Array] | None:
+        """Why a prediction is uncertain, three standard deviations whose squares sum to `total_std`'s.
 
+        None for methods that do not tell them apart.
+        """
+        if self.total_covariance is None or self.noise_covariance is None or self.scarcity_covariance is None:
+            return None
+        parts = {
+            "noise and local misfit": self.noise_covariance - self.scarcity_covariance,
+            "resampling": self.total_covariance - self.noise_covariance,
+            "scarcity": self.scarcity_covariance,
+        }
+        return {name: np.asarray(self._deviation(part)) for name, part in parts.items()}
+
+    def interval(self, level: float = 0.9, *, by: str | None = None, group: ArrayLike | None = None) -> Interval:
+        """The interval with the strongest guarantee there is, output by output; `by` asks for a certain one.
+
+        "split conformal" where the auditor was calibrated on held-out rows (with `group`, by group of the audited
+        rows), else "jackknife+" or "full conformal" where rows were left out by influence, else "distribution".
+        """
         if not 0 < level < 1:
             raise SettingError(f"level must lie between 0 and 1, such as 0.9, got {level}")
-        reach = float(norm.ppf(0.5 + level / 2)) * self._needed_spread()
-        said = (
-            f"none: nominal {level:.0%} if errors are Gaussian with the audit's total_std; not checked on held-out rows"
-        )
-        return Interval(self.prediction - reach, self.prediction + reach, said)
+        known = {**self.rules, "distribution": self._of_distribution}
+        chosen = next(iter(known)) if by is None else by
+        if chosen not in known:
+            raise SettingError(f"there is no interval by {by!r} for this audit; choose from {', '.join(known)}")
+        labels = None if group is None else np.asarray(group)
+        if labels is not None and chosen != "split conformal":
+            raise SettingError(
+                f"intervals by {chosen} know no groups; calibrate the auditor with the groups of held-out rows"
+            )
+        spread = self._needed_spread()
+        lower, upper, said = known[chosen](self._matrix(self.prediction), self._matrix(spread), level, labels)
+        shape = self.prediction.shape
+        return Interval(lower.reshape(shape), upper.reshape(shape), said)
 
     def log_prob(self, y: ArrayLike) -> Array:
-        """Log density of targets under the Gaussian predictive distribution, joint over outputs: (m,)."""
-        self._needed_spread()
-        errors = self._errors(y)
-        try:
-            factor = np.linalg.cholesky(np.asarray(self.total_covariance))
-        except np.linalg.LinAlgError as error:
+        """Log density of targets under the predictive distribution, joint over outputs: (m,)."""
+        errors, covariance = self.errors(y), np.asarray(self.total_covariance)
+        if np.linalg.eigvalsh(covariance).min(initial=inf) <= 0:
             raise NumericalError(
                 "the predictive covariance of some rows is singular, so there is no density: the residuals behind it "
                 "are zero, or fewer neighbours than outputs; use a method with a variance, or more neighbours"
-            ) from error
-        white = np.linalg.solve(factor, errors[..., None])[..., 0]
-        volume = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(1)
-        return np.asarray(-0.5 * (white**2).sum(1) - volume - 0.5 * errors.shape[1] * np.log(2 * np.pi))
+            )
+        return -negative_log_density(errors, covariance, self.degrees)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per prediction, the least reliable having the highest score."""
@@ -99,12 +134,15 @@ class Audit:
             "std": self.std,
             "noise_std": self.noise_std,
             "total_std": self.total_std,
+            **(self.axes or {}),
         }
         for name, values in named.items():
             if values is not None and values.ndim == 1:
                 columns[name] = values
             elif values is not None:
                 columns.update({f"{name}_{j}": values[:, j] for j in range(values.shape[1])})
+        if self.scarce is not None:
+            columns["scarce"] = self.scarce
         columns["score"] = self.score
         columns["percentile"] = 100 * pd.Series(self.score).rank(pct=True).to_numpy()
         return pd.DataFrame(columns)
@@ -112,8 +150,25 @@ class Audit:
     def _deviation(self, covariance: Array | None) -> Array | None:
         if covariance is None:
             return None
-        spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).clip(min=0))
         return spread[:, 0] if self.prediction.ndim == 1 else spread
+
+    def _of_distribution(self, prediction: Array, spread: Array, level: float, _: Labels | None) -> Interval:
+        """Central intervals of the predictive distribution."""
+        from scipy.stats import norm, t
+
+        if isinf(self.degrees):
+            reach, name = float(norm.ppf(0.5 + level / 2)), "Gaussian"
+        else:  # a Student-t distribution whose standard deviation is the spread
+            reach = float(t.ppf(0.5 + level / 2, self.degrees)) * sqrt((self.degrees - 2) / self.degrees)
+            name = f"Student-t with {self.degrees:g} degrees of freedom"
+        said = (
+            f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
+        )
+        return Interval(prediction - reach * spread, prediction + reach * spread, said)
+
+    def _matrix(self, values: Array) -> Array:
+        return values.reshape(len(self), -1)
 
     def _needed_spread(self) -> Array:
         total = self.total_std
@@ -128,8 +183,9 @@ class Audit:
             )
         return total
 
-    def _errors(self, y: ArrayLike) -> Array:
-        """Targets minus predictions, (m, k)."""
+    def errors(self, y: ArrayLike) -> Array:
+        """Targets minus predictions, (m, k), of an audit with a predictive distribution."""
+        self._needed_spread()
         targets = np.asarray(y, dtype=np.float64)
         if self.prediction.ndim == 1 and targets.shape == (len(self), 1):
             targets = targets[:, 0]

@@ -54,6 +54,8 @@ def test_the_score_is_the_root_of_the_covariances_trace_where_there_is_one(metho
     audit = audited(method, cases.CASES["convolution"]())
     if audit.covariance is None:
         assert audit.std is None
+    elif audit.calibrated_covariance is not None:
+        np.testing.assert_allclose(audit.score**2, (audit.total_std**2).sum(1), rtol=1e-12)
     else:
         np.testing.assert_allclose(audit.score**2, np.einsum("mii->m", audit.covariance), rtol=1e-12)
         np.testing.assert_allclose(audit.score**2, (audit.std**2).sum(1), rtol=1e-12)
@@ -119,8 +121,8 @@ def test_an_orthogonal_change_of_basis_of_inputs_and_weights_changes_nothing(met
 
 
 def test_permuting_the_training_rows_changes_nothing_that_is_not_drawn(method):
-    if method in ("RUE", "Bootstrap SGD", "Kernel density"):
-        pytest.skip("weights or folds are drawn for row numbers; the resampler's laws cover them")
+    if method in ("RUE", "Bootstrap SGD", "Kernel density", "CalibratedRUE", "Error model"):
+        pytest.skip("weights, folds or the rows of trees are drawn for row numbers")
     case = cases.CASES["softplus"]()
     order = torch.randperm(len(case.y), generator=torch.Generator().manual_seed(1))
     audit = audited(method, case, (case.X[order], case.y[order]))

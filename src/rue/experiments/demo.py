@@ -16,8 +16,8 @@ from scipy.stats import norm
 from rue import evaluate, plots
 from rue.errors import RueWarning
 from rue.experiments.paper_network import ALPHA, paper_network, train
+from rue.features import Standardiser
 from rue.methods import METHODS
-from rue.methods.features import Standardiser
 from rue.models import wrap
 from rue.result import Array
 

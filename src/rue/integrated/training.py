@@ -28,6 +28,28 @@ Objective = Callable[[Tensor, Inputs, Any, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
+class Settled:
+    """When training may stop: the objective, in nats a row, fell by less than `fall` over the last `every` passes.
+
+    >>> Settled(every=2, fall=0.1)([3.0, 2.0, 1.5, 1.46, 1.45])
+    True
+    """
+
+    every: int = 10
+    fall: float = 0.005
+
+    def __post_init__(self) -> None:
+        if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
+            raise SettingError(f"every must be a whole number of at least 1, got {self.every!r}")
+        if not 0 <= self.fall < math.inf:
+            raise SettingError(f"fall must be at least 0 and finite, got {self.fall!r}")
+
+    def __call__(self, history: Sequence[float]) -> bool:
+        """Whether it is time, after the looks so far: one before the first pass and one after each."""
+        return len(history) > self.every and history[-1 - self.every] - history[-1] < self.fall
+
+
+@dataclass(frozen=True)
 class Adam:
     """Kingma & Ba's method in shuffled minibatches; the defaults are those of the paper's section 4.1.
 

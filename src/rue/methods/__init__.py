@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rue.methods.bootstrap_sgd import BootstrapSGD
+from rue.methods.calibrated_rue import CalibratedRUE
+from rue.methods.error_forest import ErrorForest
 from rue.methods.homoscedastic import Homoscedastic
 from rue.methods.kernel_density import KernelDensity
 from rue.methods.laplace import Laplace
@@ -12,6 +14,7 @@ from rue.methods.nearest_neighbours import NearestNeighbours
 from rue.methods.rue import RUE
 
 METHODS: dict[str, Callable[[], Any]] = {
+    "CalibratedRUE": CalibratedRUE,
     "RUE": RUE,
     "LinearRUE": LinearRUE,
     "Laplace": Laplace,
@@ -20,6 +23,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "Kernel density": KernelDensity,
     "Nearest neighbours, distance": lambda: NearestNeighbours(by="distance"),
     "Nearest neighbours, residual": NearestNeighbours,
+    "Error model": ErrorForest,
     "Homoscedastic": Homoscedastic,
 }
 
@@ -27,6 +31,8 @@ __all__ = [
     "METHODS",
     "RUE",
     "BootstrapSGD",
+    "CalibratedRUE",
+    "ErrorForest",
     "Homoscedastic",
     "KernelDensity",
     "Laplace",

@@ -5,12 +5,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
+from rue.calibrate.left_out_intervals import LeftOutRows
 from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Solver
 from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
@@ -44,10 +46,13 @@ class Fitting:
         *,
         noise: bool = True,
         predictor: Callable[[Model, Inputs], Tensor] = outputs,
+        degrees: float = inf,
+        left_out: LeftOutRows | None = None,
     ) -> Auditor:
         """Put together what the method found; `noise` adds the paper's residual variance.
 
-        `predictor` is what predicts where a method has networks of its own: (m, k).
+        `predictor` is what predicts where a method has networks of its own: (m, k). `degrees` are those of a Student-t
+        predictive distribution; `left_out` rows give intervals without held-out ones.
         """
         residual = residual_covariance(self.model, self.data) if noise and self.model.gaussian else None
         found: Facts = {
@@ -62,7 +67,7 @@ class Fitting:
             "seconds_fit": time.perf_counter() - self.started,
             "warnings": tuple(self.said),
         }
-        return Auditor(type(self.method).__name__, self.model, assess, residual, found, predictor)
+        return Auditor(type(self.method).__name__, self.model, assess, residual, found, predictor, degrees, left_out)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from rue.auditor import Auditor
 from rue.concepts import Assessment, Inputs, Model
 from rue.derivatives import outputs
 from rue.errors import SettingError
-from rue.methods.features import Standardiser, coordinates, training_points
+from rue.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
 from rue.result import Array
 

@@ -7,7 +7,7 @@ from rue.auditor import Auditor
 from rue.concepts import Assessment, CurvatureRule, Damping, Inputs, Inverse, Model, Solver
 from rue.curvature import Hessian
 from rue.derivatives import jacobian, outputs
-from rue.influence import leverage
+from rue.left_out import leverage
 from rue.methods.ensemble import Ensemble, check_members
 from rue.methods.fitting import fitting
 from rue.randomness import generator

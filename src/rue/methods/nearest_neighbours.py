@@ -11,7 +11,7 @@ from rue.concepts import Assessment, Inputs, Model
 from rue.data import Rows
 from rue.derivatives import loss_gradient, outputs
 from rue.errors import SettingError
-from rue.methods.features import Standardiser, coordinates, training_points
+from rue.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
 
 

@@ -17,8 +17,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPER = ("RUE", "Laplace", "Kernel density", "Bootstrap SGD")
-MORE = ("RUE", "LinearRUE", "Refit bootstrap", "Nearest neighbours, residual", "Laplace", "Kernel density")
-METHODS = (*PAPER, *(name for name in MORE if name not in PAPER), "Laplace, linearised", "Nearest neighbours, distance")
+MORE = ("CalibratedRUE", "Error model", "Nearest neighbours, residual", "RUE", "LinearRUE", "Refit bootstrap")
+METHODS = (
+    *PAPER,
+    "LinearRUE",
+    "Refit bootstrap",
+    "Nearest neighbours, residual",
+    "Laplace, linearised",
+    "Nearest neighbours, distance",
+    "CalibratedRUE",
+    "Error model",
+)
 STYLE = dict(zip(METHODS, STYLES, strict=True))  # of a method, the same in every figure
 PERCENTILES = np.arange(5, 100, 5)  # of the absolute errors: section 4.1
 RESAMPLES = 400

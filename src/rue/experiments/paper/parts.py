@@ -118,6 +118,9 @@ def _in_units(problem: Problem, audit: Audit, name: str) -> Arrays:
         found[f"{name}/std"] = audit.std * scale
     if audit.total_std is not None:
         found[f"{name}/total_std"] = audit.total_std * scale
+        found[f"{name}/degrees"] = np.array(audit.degrees)
+    if audit.scarce is not None:
+        found[f"{name}/scarce"] = audit.scarce.astype(np.float64)
     return found
 
 

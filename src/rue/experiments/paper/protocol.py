@@ -10,7 +10,7 @@ from torch import Tensor
 from rue import datasets
 from rue.datasets import standard_splits
 from rue.datasets.splits import STANDARD_SEED
-from rue.methods.features import Standardiser
+from rue.features import Standardiser
 from rue.result import Array
 
 Protocol = Literal["paper", "standard"]

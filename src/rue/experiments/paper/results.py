@@ -27,6 +27,10 @@ class Results:
         """One field of a method, split by split: (m,) or a number each."""
         return [arrays[f"{method}/{what}"].astype(np.float64) for arrays in self.splits.values()]
 
+    def degrees(self, method: str) -> list[float]:
+        """Degrees of freedom of a method's predictive distribution, split by split; infinite where it is Gaussian."""
+        return [float(arrays.get(f"{method}/degrees", np.inf)) for arrays in self.splits.values()]
+
     def errors(self, method: str) -> list[Array]:
         """Prediction minus target (m,), split by split, in the units of the target."""
         predicted = self.each(method, "prediction")

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 INTEGRATED = ("PBP", "MCDropout", "DeepEnsemble")
 AFTER = ("RUE", "Laplace", "Bootstrap SGD")
-OURS = ("LinearRUE", "Laplace, linearised", "Nearest neighbours, residual", "Homoscedastic", "Refit bootstrap")
+OURS = (
+    "CalibratedRUE",
+    "LinearRUE",
+    "Laplace, linearised",
+    "Nearest neighbours, residual",
+    "Error model",
+    "Homoscedastic",
+    "Refit bootstrap",
+)
 METHODS = (*INTEGRATED, *AFTER, *OURS)
 
 
@@ -35,8 +43,10 @@ def table(results: Sequence[Results]) -> "pd.DataFrame":
 def nll(found: Results, method: str) -> tuple[float, float]:
     """Mean over splits of the mean over rows, in the units of the target, and its standard error."""
     each = [
-        float(evaluate.gaussian_nll(error, np.zeros_like(error), spread).mean())
-        for error, spread in zip(found.errors(method), found.each(method, "total_std"), strict=True)
+        float(evaluate.nll(error, np.zeros_like(error), spread, degrees).mean())
+        for error, spread, degrees in zip(
+            found.errors(method), found.each(method, "total_std"), found.degrees(method), strict=True
+        )
     ]
     error = np.std(each, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
     return float(np.mean(each)), float(error)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from rue.concepts import Assessment, Inputs, Model
+from rue.features import Standardiser, coordinates
 from rue.integrated.pbp.layers import with_constant
 from rue.integrated.pbp.rectifier import rectify
-from rue.methods.features import Standardiser, coordinates
 from rue.result import Array
 
 

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from rue.errors import DataError, ModelError
+from rue.features import Standardiser, coordinates
 from rue.integrated.pbp.architecture import widths
 from rue.integrated.pbp.layers import with_constant
-from rue.methods.features import Standardiser, coordinates
 from rue.methods.fitting import Fitting
 from rue.randomness import generator
 from rue.result import Array

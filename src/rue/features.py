@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rue.concepts import Inputs, TrainingSet
-from rue.result import Array
 from rue.trees import leaves
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""Intervals without held-out rows: the training rows, left out by influence, stand in for them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from rue.calibrate.full_conformal import full_conformal
+from rue.calibrate.full_conformal import guarantee as full_conformal_guarantee
+from rue.calibrate.jackknife_plus import guarantee as jackknife_plus_guarantee
+from rue.calibrate.jackknife_plus import jackknife_plus
+from rue.concepts import Inputs, Inverse, Model
+from rue.derivatives import jacobian
+from rue.errors import SettingError
+from rue.features import Array
+from rue.left_out import leverage
+
+BLOCK = 2**22  # pairs of a new and a training row held at once
+
+Ends = tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class LeftOutRows:
+    """s training rows: what they do to the parameters, and how well the others predict them."""
+
+    steps: Tensor = field(repr=False)  # (s, d), of the parameters when the row's unit is left out
+    solved: Tensor = field(repr=False)  # (s, k, d), H̃⁻¹J
+    residual: Array = field(repr=False)  # (s, k), y − f of the fit
+    left_out: Array = field(repr=False)  # (s, k), y − f without the row's unit
+    leverage: Array = field(repr=False)  # (s,)
+    spread: Array = field(repr=False)  # (s, k), predictive deviation without the row's unit
+    inverse: Inverse = field(repr=False)
+    single: bool  # rows are the units, have weight one and one output each
+
+    def jackknife_plus(self, model: Model, inputs: Inputs, prediction: Array, spread: Array, level: float) -> Ends:
+        """Ends (c, k) for inputs with this prediction and spread (c, k)."""
+        scores = np.abs(self.left_out) / self.spread
+        found = []
+        for rows, part in self._pieces(model, inputs):
+            moved = prediction[rows, :, None] + (part @ self.steps.T).cpu().numpy()  # (c, k, s)
+            ends = [
+                jackknife_plus(moved[:, j], scores[:, j], spread[rows, j], level) for j in range(prediction.shape[1])
+            ]
+            found.append(tuple(np.stack(side, axis=1) for side in zip(*ends, strict=True)))
+        return _joined(found)
+
+    def full_conformal(self, model: Model, inputs: Inputs, prediction: Array, spread: Array, level: float) -> Ends:
+        """Ends (c, 1), for one output and rows that are units of weight one."""
+        if not self.single:
+            raise SettingError(
+                "full conformal intervals are for one output and rows without groups or weights; "
+                'use interval(level, by="jackknife+")'
+            )
+        found = []
+        for rows, part in self._pieces(model, inputs):
+            cross = (part[:, 0] @ self.solved[:, 0].T).cpu().numpy()
+            ends = full_conformal(
+                prediction[rows, 0],
+                cross,
+                leverage(part, self.inverse)[0].flatten().cpu().numpy(),
+                self.leverage,
+                self.residual[:, 0],
+                spread[rows, 0],
+                self.spread[:, 0],
+                level,
+            )
+            found.append((ends[0][:, None], ends[1][:, None]))
+        return _joined(found)
+
+    def guarantee(self, by: str, level: float) -> str:
+        """What either guarantees, in words."""
+        words = {"jackknife+": jackknife_plus_guarantee, "full conformal": full_conformal_guarantee}[by]
+        return words(level, len(self.left_out))
+
+    def _pieces(self, model: Model, inputs: Inputs) -> Iterator[tuple[slice, Tensor]]:
+        """Jacobians of a few inputs at a time."""
+        every = jacobian(model, inputs).double()
+        size = max(1, BLOCK // (len(self.steps) * every.shape[1]))
+        for start in range(0, len(every), size):
+            rows = slice(start, min(start + size, len(every)))
+            yield rows, every[rows]
+
+
+def _joined(parts: Sequence[tuple[Array, ...]]) -> Ends:
+    lower, upper = (np.concatenate(side) for side in zip(*parts, strict=True))
+    return lower, upper

@@ -1,0 +1,59 @@
+"""What rows held out from training say of an auditor: a scale for its spread, and scores for conformal intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, isinf, log
+from typing import Any
+
+import numpy as np
+
+from rue.calibrate.conformal import HeldOutScores
+from rue.calibrate.variance import negative_log_density
+from rue.result import Array, Audit, Interval, Labels
+
+RANGE = log(1e6)  # of the factor that is looked for, either way
+FEW = 20  # held-out rows below which a scale is mostly chance
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The factor of all predictive variances, and the scores |error| / spread of each output."""
+
+    variance_factor: float
+    scores: Sequence[HeldOutScores] = field(repr=False)
+
+    def interval(self, prediction: Array, spread: Array, level: float, group: Labels | None) -> Interval:
+        """Split conformal intervals (m, k)."""
+        reach = np.stack([np.broadcast_to(own.reach(level, group), len(spread)) for own in self.scores], axis=1)
+        said = self.scores[0].guarantee(level, group)
+        if len(self.scores) > 1:
+            said += "; for each output by itself"
+        return Interval(prediction - reach * spread, prediction + reach * spread, said)
+
+
+def held_out(audit: Audit, y: Any, group: Any = None) -> HeldOut:
+    """Measure an audit of held-out rows by their targets."""
+    errors = audit.errors(y)
+    covariance = np.asarray(audit.total_covariance)
+    factor = variance_factor(errors, covariance, audit.degrees)
+    spread = np.sqrt(factor * np.diagonal(covariance, axis1=1, axis2=2))
+    labels = None if group is None else np.asarray(group)
+    return HeldOut(factor, tuple(HeldOutScores(np.abs(e) / s, labels) for e, s in zip(errors.T, spread.T, strict=True)))
+
+
+def variance_factor(errors: Array, covariance: Array, degrees: float) -> float:
+    """The factor of covariances (c, k, k) under which errors (c, k) are most likely.
+
+    >>> variance_factor(np.array([[2.0], [-2.0]]), np.ones((2, 1, 1)), float("inf"))
+    4.0
+    """
+    from scipy.optimize import minimize_scalar
+
+    if isinf(degrees):
+        white = np.einsum("ci,cij,cj->c", errors, np.linalg.inv(covariance), errors)
+        return float(white.mean()) / errors.shape[1]
+
+    def nll(log_factor: float) -> float:
+        return float(negative_log_density(errors, exp(log_factor) * covariance, degrees).mean())
+
+    return exp(float(minimize_scalar(nll, bounds=(-RANGE, RANGE), method="bounded").x))

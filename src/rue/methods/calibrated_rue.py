@@ -1,0 +1,306 @@
+"""The audit that calibrates itself: noise, local misfit, resampling and scarcity, weighed by leave-one-out."""
+
+import warnings
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.auditor import Auditor
+from rue.calibrate.error_model import ErrorModel, error_model
+from rue.calibrate.left_out_intervals import LeftOutRows
+from rue.calibrate.left_out_terms import LeftOutTerms, left_out_terms, outer
+from rue.calibrate.scarcity import Support, support
+from rue.calibrate.smoother import POWERS, Metric, metric, smooth
+from rue.calibrate.variance import DEGREES, Weights, fit_weights
+from rue.concepts import Assessment, CurvatureRule, Damping, Facts, Inputs, Inverse, Model, Resampler, Solver
+from rue.curvature import GaussNewton
+from rue.derivatives import jacobian, outputs
+from rue.errors import ModelError, RueWarning, SettingError
+from rue.features import Array, Standardiser, coordinates, training_points
+from rue.influence import pull_root
+from rue.left_out import LeftOut, left_out, leverage
+from rue.methods.fitting import Fitting, fitting
+from rue.randomness import generator
+from rue.resample import Multinomial
+from rue.solve.choice import Inverted, invert
+from rue.solve.damping import MeanFraction
+
+Tails = Literal["student", "gaussian"]
+
+TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity")
+LEAST = (0.0, 0.0, 0.0, 0.0, 1.0)  # weights that leave-one-out may not undercut: it sees no shift
+DAMPINGS = (1e-3, 1e-2, 1e-1)  # of the mean eigenvalue, beside none
+ROWS = 5_000  # training rows that the weights are fitted on, at most
+TRIAL_ROWS = 1_000  # and the damping chosen on
+CROWDED = 0.3  # effective parameters per unit above which leave-one-out is optimistic (FACTS: coverage .72 to .84)
+
+
+@dataclass(frozen=True)
+class CalibratedRUE:
+    """Predictive variance ν² + τ·RUE + κ·(normalised smoother) + ρ·(error model) + scarcity, by leave-one-out.
+
+    The weights make the left-out residuals of the training rows most likely; a term that does not pay gets weight
+    zero, except scarcity, whose weight is at least one. `score` is `total_std`. No row is held out. Without a
+    `damping` rule, leave-one-out also chooses how much to damp what similarity and resampling are measured in.
+    """
+
+    curvature: CurvatureRule = field(default_factory=GaussNewton)
+    damping: Damping | None = None
+    solver: Solver | None = None
+    resampler: Resampler = field(default_factory=Multinomial)
+    tails: Tails = "student"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.tails not in ("student", "gaussian"):
+            raise SettingError(
+                f'tails must be "student" (degrees of freedom by leave-one-out) or "gaussian", got {self.tails!r}'
+            )
+
+    def fit(self, model: Model, data: Any) -> Auditor:
+        """Leave every row out once, by influence, and weigh the terms."""
+        with fitting(self, model, data) as fit:
+            if not fit.model.gaussian:
+                raise ModelError(
+                    'CalibratedRUE calibrates the residuals of loss="squared_error"; for another loss use LinearRUE'
+                )
+            base = fit.invert(self.curvature, self.damping, self.solver)
+            left = left_out(fit.model, fit.data, base.inverse)
+            known = _known(fit, left, self.seed)
+            view = self._chosen_view(fit, base, known)
+            power, weights = _weigh(view, known, DEGREES if self.tails == "student" else (inf,))
+            spread = _spread(base.inverse, view, known, power, weights)
+            rows = _left_out_rows(fit, base.inverse, view, known, power, weights)
+            facts = _facts(view, known, power, weights)
+            _warn_crowded(fit, facts)
+            return fit.auditor(spread, facts, noise=False, degrees=weights.degrees, left_out=rows)
+
+    def _chosen_view(self, fit: Fitting, base: Inverted, known: "Known") -> "View":
+        """The view under the damping that leave-one-out likes best; residuals stay those of the undamped fit.
+
+        Were they computed anew for each damping, the largest would always win: it leaves nothing out.
+        """
+        if self.damping is None:
+            curvature = self.curvature.at(fit.model, fit.data)
+            rules = [MeanFraction(fraction) for fraction in DAMPINGS]
+            candidates = [base, *(invert(curvature, rule, self.solver) for rule in rules)]
+            trials = [self._view(fit, inverted, known, TRIAL_ROWS) for inverted in candidates]
+            reached = [_weigh(trial, known, (inf,))[1].nll for trial in trials]
+            base = candidates[int(np.argmin(reached))]
+        return self._view(fit, base, known, ROWS)
+
+    def _view(self, fit: Fitting, inverted: Inverted, known: "Known", count: int) -> "View":
+        seen = metric(fit.model, fit.data, inverted.inverse)
+        root = pull_root(fit.model, fit.data, self.resampler, inverted.inverse)
+        steps, residual = inverted.inverse.solve(root)
+        usable = torch.nonzero(fit.data.weight > 0).flatten()
+        drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
+        rows = usable[drawn].sort().values
+        found = left_out_terms(fit.model, fit.data, known.left, rows, seen, steps, self.resampler)
+        return View(inverted, seen, steps, rows, found, max(residual, seen.residual))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
+
+    left: LeftOut = field(repr=False)
+    weight: Array = field(repr=False)  # (n,)
+    noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
+    points: Array = field(repr=False)  # (n, p), standardised inputs
+    standardise: Standardiser = field(repr=False)
+    errors: ErrorModel = field(repr=False)
+
+    @property
+    def variance(self) -> float:
+        """Mean over outputs of the noise."""
+        return float(np.trace(self.noise)) / len(self.noise)
+
+
+@dataclass(frozen=True)
+class View:
+    """The training rows under one damping, and the terms at some of them."""
+
+    inverted: Inverted
+    metric: Metric
+    steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
+    rows: Tensor = field(repr=False)  # (s,)
+    terms: LeftOutTerms
+    residual: float  # of the solves
+
+
+@dataclass(frozen=True)
+class CalibratedSpread:
+    """The weighed terms at new inputs."""
+
+    inverse: Inverse = field(repr=False)  # as trained: of the scarcity term
+    view: View = field(repr=False)
+    known: Known = field(repr=False)
+    support: Support = field(repr=False)
+    power: int
+    weights: Array = field(repr=False)  # (t,)
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """All terms, and the guard for inputs unlike the training rows."""
+        rows = jacobian(model, inputs).double()
+        predicted = outputs(model, inputs)
+        own, residual = leverage(rows, self.inverse)
+        moved = rows @ self.view.steps.T
+        resampling = moved @ moved.mT
+        points = coordinates(inputs)
+        smoothed, unlike = self._compare(rows, own, self.known.standardise(points))
+        expected = self.known.errors(np.hstack([self.known.standardise(points), predicted.double().cpu().numpy()]))
+        terms = [
+            torch.as_tensor(self.known.noise).to(own).expand_as(own),
+            resampling,
+            smoothed,
+            _error_covariance(torch.as_tensor(expected).to(own), torch.as_tensor(self.known.noise).to(own)),
+            self.known.variance * own,
+        ]
+        weighed = [float(weight) * term for weight, term in zip(self.weights, terms, strict=True)]
+        guard = self._guard(torch.stack(weighed).sum(0), own, unlike)
+        scarcity = weighed[4] + torch.diag_embed(guard)
+        noise = weighed[0] + weighed[2] + weighed[3] + scarcity
+        total = noise + weighed[1]
+        return Assessment(
+            predicted,
+            resampling,
+            noise,
+            score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
+            total=total,
+            scarcity=scarcity,
+            scarce=(unlike | self.support.beyond(_mean_diagonal(own))).double(),
+            residual=residual,
+        )
+
+    def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:
+        """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
+        squares = outer(self.known.left.slope).flatten(1)
+        same = self.view.inverted.inverse is self.inverse
+        seen = own if same else leverage(rows, self.view.inverted.inverse)[0]
+        smoothed, unlike = [], []
+        for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
+            kappa, which = self.view.metric.similarity(rows[part], seen[part])
+            smoothed.append(smooth(kappa, which, squares, (self.power,))[0])
+            unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
+        return torch.cat(smoothed).view_as(own), torch.cat(unlike)
+
+    def _guard(self, total: Tensor, own: Tensor, unlike: Tensor) -> Tensor:
+        """Variance (c, k) to add where local terms cannot be believed.
+
+        Beyond the training rows' leverage the variance is at least that of all left-out residuals, with its scarcity;
+        between training rows but unlike them, at least half-way there on a logarithmic scale.
+        """
+        reach = _mean_diagonal(own)
+        variance = total.diagonal(dim1=1, dim2=2)
+        overall = torch.as_tensor(np.diagonal(self.known.noise).copy()).to(own) * (1 + reach)[:, None]
+        lacking = (torch.maximum(variance, overall) - variance).clamp_min(0)
+        halfway = torch.sqrt(variance * torch.maximum(variance, overall)) - variance
+        beyond = self.support.beyond(reach)[:, None]
+        return torch.where(beyond, lacking, torch.where(unlike[:, None], halfway, torch.zeros_like(lacking)))
+
+
+def _known(fit: Fitting, left: LeftOut, seed: int) -> Known:
+    weight = fit.data.weight.cpu().numpy()
+    slope = left.slope.cpu().numpy()
+    standardise, points = training_points(fit.data)
+    described = np.hstack([points, left.fitted.cpu().numpy()])
+    errors = error_model(described, slope**2, weight, fit.data.unit.cpu().numpy(), seed)
+    noise = (slope * (weight / weight.sum())[:, None]).T @ slope
+    return Known(left, weight, noise, points, standardise, errors)
+
+
+def _terms(view: View, known: Known, power: int) -> Array:
+    """The terms at the view's rows without their own unit: (t, s, k, k)."""
+    rows, noise = view.rows, torch.as_tensor(known.noise)
+    expected = torch.as_tensor(known.errors.out_of_bag)[rows]
+    found = [
+        noise.expand(len(rows), *noise.shape),
+        view.terms.resampling.cpu(),
+        view.terms.smoothed[POWERS.index(power)].cpu(),
+        _error_covariance(expected, noise),
+        known.variance * known.left.reach[rows.to(known.left.reach.device)].cpu(),
+    ]
+    return np.asarray(torch.stack(found).numpy())
+
+
+def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, Weights]:
+    """The smoother's power and the weights under which the left-out residuals are most likely."""
+    rows = view.rows.numpy()
+    residual, weight = known.left.slope.cpu().numpy()[rows], known.weight[rows]
+    by_power = {power: fit_weights(_terms(view, known, power), residual, weight, LEAST) for power in POWERS}
+    best = min(POWERS, key=lambda power: by_power[power].nll)
+    return best, fit_weights(_terms(view, known, best), residual, weight, LEAST, degrees)
+
+
+def _spread(inverse: Inverse, view: View, known: Known, power: int, weights: Weights) -> CalibratedSpread:
+    rows = view.rows.to(known.left.reach.device)
+    reach = _mean_diagonal(known.left.reach[rows])
+    usual = support(reach, view.terms.similarity, known.points, view.metric.unit)
+    return CalibratedSpread(inverse, view, known, usual, power, weights.values)
+
+
+def _left_out_rows(
+    fit: Fitting, inverse: Inverse, view: View, known: Known, power: int, weights: Weights
+) -> LeftOutRows:
+    """The view's rows, as intervals need them; what they do to the parameters is measured as trained."""
+    left, data = known.left, fit.data
+    as_trained = view.metric if view.inverted.inverse is inverse else metric(fit.model, data, inverse)
+    pulled = (as_trained.solved * left.pull.unsqueeze(-1)).sum(1)
+    steps = torch.zeros(data.units, pulled.shape[1], dtype=pulled.dtype, device=pulled.device)
+    steps.index_add_(0, as_trained.unit, pulled)
+    rows = view.rows.to(pulled.device)
+    total = np.einsum("t,tnii->ni", weights.values, _terms(view, known, power))
+    return LeftOutRows(
+        steps=steps[as_trained.unit[rows]],
+        solved=as_trained.solved[rows],
+        residual=-(left.turn[rows].inverse() @ left.slope[rows].unsqueeze(-1)).squeeze(-1).cpu().numpy(),
+        left_out=-left.slope[rows].cpu().numpy(),
+        leverage=left.share[rows].cpu().numpy(),
+        spread=np.sqrt(total),
+        inverse=inverse,
+        single=data.units == data.n and pulled.ndim == 2 and bool((data.weight == 1).all()) and len(known.noise) == 1,
+    )
+
+
+def _facts(view: View, known: Known, power: int, weights: Weights) -> Facts:
+    left = known.left
+    return {
+        **view.inverted.describe(),
+        "residual": max(view.residual, left.residual),
+        "weights": dict(zip(TERMS, weights.values.tolist(), strict=True)),
+        "smoother_power": power,
+        "degrees": weights.degrees,
+        "left_out_nll": weights.nll,
+        "left_out_std": tuple(np.sqrt(np.diagonal(known.noise)).tolist()),
+        "effective_parameters": left.effective,
+        "effective_share": left.effective / left.slope.numel(),
+        "calibrated_on": len(view.rows),
+    }
+
+
+def _warn_crowded(fit: Fitting, facts: Facts) -> None:
+    if facts["effective_share"] > CROWDED:
+        said = (
+            f"{facts['effective_parameters']:.0f} effective parameters for {fit.data.n} rows "
+            f"({facts['effective_share']:.0%}): above {CROWDED:.0%} leave-one-out is optimistic and intervals are too "
+            "narrow; calibrate with held-out rows (auditor.calibrate), or train with a larger penalty"
+        )
+        fit.said.append(said)
+        warnings.warn(said, RueWarning, stacklevel=4)
+
+
+def _error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
+    """Expected squared errors (c, k) with the correlations of the noise (k, k): (c, k, k)."""
+    deviation = noise.diagonal().clamp_min(torch.finfo(noise.dtype).tiny).sqrt()
+    correlation = noise / torch.outer(deviation, deviation)
+    root = expected.clamp_min(0).sqrt()
+    return root.unsqueeze(-1) * root.unsqueeze(-2) * correlation
+
+
+def _mean_diagonal(matrices: Tensor) -> Tensor:
+    return matrices.diagonal(dim1=1, dim2=2).mean(1)

@@ -1,0 +1,55 @@
+"""A forest that learns the model's squared left-out residuals: the baseline a calibrated audit has to beat."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from rue.auditor import Auditor
+from rue.calibrate.error_model import ErrorModel, error_model
+from rue.concepts import Assessment, Inputs, Model
+from rue.curvature import GaussNewton
+from rue.derivatives import outputs
+from rue.errors import ModelError
+from rue.features import Standardiser, coordinates, training_points
+from rue.left_out import left_out
+from rue.methods.fitting import fitting
+
+
+@dataclass(frozen=True)
+class ErrorForest:
+    """`score` is the root of the squared error a random forest expects from the inputs and the prediction.
+
+    A second model of the errors (Wolpert, 1992), grown on leave-one-out residuals; it knows nothing of resampling.
+    """
+
+    seed: int = 0
+
+    def fit(self, model: Model, data: Any) -> Auditor:
+        """Leave every row out by influence and grow the forest."""
+        with fitting(self, model, data) as fit:
+            if not fit.model.gaussian:
+                raise ModelError('ErrorForest learns the residuals of loss="squared_error"; use LinearRUE')
+            inverted = fit.invert(GaussNewton(), None, None)
+            left = left_out(fit.model, fit.data, inverted.inverse)
+            standardise, points = training_points(fit.data)
+            described = np.hstack([points, left.fitted.cpu().numpy()])
+            squares, weight = left.slope.square().cpu().numpy(), fit.data.weight.cpu().numpy()
+            errors = error_model(described, squares, weight, fit.data.unit.cpu().numpy(), self.seed)
+            return fit.auditor(ExpectedError(standardise, errors), inverted.describe(), noise=False)
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """The grown forest."""
+
+    standardise: Standardiser = field(repr=False)
+    errors: ErrorModel = field(repr=False)
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """Expected squared errors as noise, output by output."""
+        predicted = outputs(model, inputs)
+        points = np.hstack([self.standardise(coordinates(inputs)), predicted.double().cpu().numpy()])
+        expected = torch.as_tensor(self.errors(points), device=predicted.device)
+        return Assessment(predicted, noise=torch.diag_embed(expected), score=expected.sum(1).sqrt())

@@ -1,0 +1,117 @@
+"""Held-out rows in the order in which a rising threshold accepts them."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rue.errors import DataError, InputError, ShapeError
+from rue.policy.losses import Array, Loss
+
+
+class Scored(Protocol):
+    """What a policy reads of an audit: predictions (m,) or (m, k), scores (m,), and scarce inputs (m,) or None."""
+
+    @property
+    def prediction(self) -> Array:
+        """What the model says."""
+
+    @property
+    def score(self) -> Array:
+        """Higher = less reliable."""
+
+    @property
+    def scarce(self) -> NDArray[np.bool_] | None:
+        """Inputs with too little training data nearby, which are never accepted."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One entry for each distinct score, (g,), from the lowest: the rows accepted up to it and their summed loss.
+
+    Equal scores enter together. `least` and `most` are the extreme losses of the rows that have this very score.
+    Scarce rows count in n and are never accepted.
+    """
+
+    n: int
+    score: Array
+    accepted: NDArray[np.int_]
+    total: Array
+    least: Array
+    most: Array
+    scarce: int
+
+
+def read(audit: Scored) -> tuple[Array, NDArray[np.bool_]]:
+    """Scores (m,) of an audit, checked, and which inputs are scarce (m,)."""
+    try:
+        score, scarce = np.asarray(audit.score, dtype=np.float64), audit.scarce
+    except AttributeError as cause:
+        raise InputError(f"{type(audit).__name__} is no audit; pass what auditor.audit(X) returns") from cause
+    if score.ndim != 1 or score.size == 0:
+        raise ShapeError(f"scores have shape {score.shape}, expected one for each of at least one row; audit some rows")
+    bad = ~np.isfinite(score)
+    if bad.any():
+        raise DataError(
+            f"score is {score[bad.argmax()]:g} at row {bad.argmax()} ({bad.sum()} of {bad.size} rows), expected a "
+            "finite number to compare with a threshold; leave out such rows or use another method"
+        )
+    marked = np.zeros(score.size, dtype=np.bool_) if scarce is None else np.asarray(scarce, dtype=np.bool_)
+    if marked.shape != score.shape:
+        raise ShapeError(f"scarce has shape {marked.shape}, the scores {score.shape}; they must agree")
+    return score, marked
+
+
+def ordered(audit: Scored, y: ArrayLike | None = None, loss: Loss | None = None) -> HeldOut:
+    """Order the rows of an audit by score; without targets every loss is 0."""
+    score, scarce = read(audit)
+    losses = np.zeros(score.size) if y is None or loss is None else _losses(audit, y, loss)
+    if scarce.all():
+        raise DataError(
+            f"all {score.size} held-out rows are marked scarce and would be refused; hold out rows like those the "
+            "model was trained on"
+        )
+    score, losses = score[~scarce], losses[~scarce]
+    order = np.lexsort((losses, score))  # by loss within a score, so that the order of the rows never counts
+    score, losses = score[order], losses[order]
+    last = np.flatnonzero(np.append(score[1:] != score[:-1], True))
+    first = np.append(0, last[:-1] + 1)
+    return HeldOut(
+        n=scarce.size,
+        score=score[last],
+        accepted=last + 1,
+        total=np.cumsum(losses)[last],
+        least=losses[first],
+        most=losses[last],
+        scarce=int(scarce.sum()),
+    )
+
+
+def _losses(audit: Scored, y: ArrayLike, loss: Loss) -> Array:
+    """Loss of each held-out row (m,), between 0 and 1."""
+    prediction = np.asarray(audit.prediction, dtype=np.float64)
+    try:
+        targets = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as cause:  # RuntimeError: a tensor that requires grad
+        raise DataError(f"targets cannot be read as numbers ({cause}); pass an array of floats") from cause
+    if targets.ndim == 0 or len(targets) != len(prediction):
+        raise ShapeError(
+            f"targets have shape {targets.shape}, the audit {len(prediction)} rows; pass the targets of those rows"
+        )
+    if not np.isfinite(targets).all():
+        rows = np.count_nonzero(~np.isfinite(targets.reshape(len(targets), -1)).all(axis=1))
+        raise DataError(
+            f"targets are NaN or infinite in {rows} of {len(targets)} rows; hold out rows with known targets"
+        )
+    losses = np.asarray(loss(prediction, targets), dtype=np.float64)
+    if losses.shape != (len(targets),):
+        raise ShapeError(f"the loss returned shape {losses.shape}, expected one value per row ({len(targets)},)")
+    wanted = "0 or 1" if loss.binary else "between 0 and 1"
+    right = np.isin(losses, (0, 1)) if loss.binary else (losses >= 0) & (losses <= 1)
+    if not right.all():
+        raise DataError(
+            f"the loss is {losses[right.argmin()]:g} at row {right.argmin()}, expected {wanted}; divide it by its "
+            "largest value and clip it, as rue.policy.Clipped does"
+        )
+    return losses

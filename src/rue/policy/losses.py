@@ -1,0 +1,89 @@
+"""Losses between 0 and 1, one for each row: nothing can be promised about a loss without a bound."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rue.errors import SettingError, ShapeError
+
+Array = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """What an error costs, from 0 to 1; where it is 0 or 1 and nothing between, tests are sharper."""
+
+    @property
+    def binary(self) -> bool:
+        """Whether every loss is either 0 or 1."""
+
+    def __call__(self, prediction: Array, y: Array, /) -> Array:
+        """Loss of each row, (m,), of predictions (m,) or (m, k)."""
+
+    def __str__(self) -> str:
+        """What counts as a loss, in words."""
+
+
+@dataclass(frozen=True)
+class Exceeds:
+    """1 where |error| is above the tolerance in any output, else 0.
+
+    >>> Exceeds(2.0)(np.array([0.0, 0.0, 0.0]), np.array([1.0, -2.0, 3.0])).tolist()
+    [0.0, 0.0, 1.0]
+    """
+
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tolerance < np.inf:
+            raise SettingError(f"tolerance is {self.tolerance}, expected at least 0; give the largest |error| allowed")
+
+    @property
+    def binary(self) -> bool:
+        """True: an error is either above the tolerance or not."""
+        return True
+
+    def __call__(self, prediction: Array, y: Array, /) -> Array:
+        """Loss of each row, (m,)."""
+        return (_largest_error(prediction, y) > self.tolerance).astype(np.float64)
+
+    def __str__(self) -> str:
+        return f"1 where |error| > {self.tolerance:g}"
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """min(|error|, limit) / limit of the output with the largest error.
+
+    >>> Clipped(2.0)(np.array([0.0, 0.0, 0.0]), np.array([1.0, -2.0, 3.0])).tolist()
+    [0.5, 1.0, 1.0]
+    """
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.limit < np.inf:
+            raise SettingError(f"limit is {self.limit}, expected above 0; give the |error| from which all are as bad")
+
+    @property
+    def binary(self) -> bool:
+        """False: losses lie anywhere from 0 to 1."""
+        return False
+
+    def __call__(self, prediction: Array, y: Array, /) -> Array:
+        """Loss of each row, (m,)."""
+        return np.minimum(_largest_error(prediction, y), self.limit) / self.limit
+
+    def __str__(self) -> str:
+        return f"|error| / {self.limit:g}, at most 1"
+
+
+def _largest_error(prediction: Array, y: Array) -> Array:
+    """Largest |error| over the outputs, (m,)."""
+    if prediction.ndim == 1 and y.shape == (len(prediction), 1):
+        y = y[:, 0]
+    if y.shape != prediction.shape:
+        raise ShapeError(f"targets have shape {y.shape}, the predictions {prediction.shape}; they must agree")
+    size: Array = np.abs(y - prediction).reshape(len(y), -1).max(axis=1)
+    return size

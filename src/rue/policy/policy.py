@@ -1,0 +1,213 @@
+"""Policy: the threshold that was chosen on held-out rows, what it guarantees and what was measured."""
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rue.errors import SettingError
+from rue.policy import chow, error_rate_control, risk_control
+from rue.policy.bounds import lower_limit, upper_limit
+from rue.policy.decision import Decision
+from rue.policy.held_out import HeldOut, Scored, ordered, read
+from rue.policy.losses import Loss
+
+TAIL = 0.025  # on each side of a measured rate: 95 % intervals
+INDEPENDENT = "for independent rows of one population"
+EXCHANGEABLE = "marginal, for exchangeable data"
+MEASURED = "95 % interval"
+CHOSEN = "95 % interval had the threshold been fixed beforehand"
+
+
+class Estimate(NamedTuple):
+    """A mean over n held-out rows, its limits, and what they guarantee, in words."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    guarantee: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Accept scores up to `threshold`, review those above, refuse those above `limit`, the largest held-out score.
+
+    Of n held-out rows, `accepted` were, at a mean loss of `error_rate`. Where nothing is accepted, `threshold` is minus
+    infinity and `shortfall` says why.
+    """
+
+    threshold: float
+    limit: float
+    guarantee: str
+    n: int
+    accepted: int
+    error_rate: Estimate | None = None
+    loss: str = ""
+    cost: chow.Cost | None = None
+    shortfall: str = ""
+
+    @classmethod
+    def by_cost(
+        cls, held_out: Scored, y: ArrayLike, loss: Loss, *, error: float, review: float, confidence: float = 0.9
+    ) -> "Policy":
+        """Accept what makes the mean cost smallest: error for a loss of 1 that is accepted, review for what is not.
+
+        >>> from types import SimpleNamespace
+        >>> from rue.policy import Exceeds
+        >>> audit = SimpleNamespace(score=[1, 2, 3, 4], prediction=[0, 0, 0, 0], scarce=None)
+        >>> Policy.by_cost(audit, [0, 0, 9, 9], Exceeds(1.0), error=10, review=1).cost.value  # two reviews of four
+        0.5
+        """
+        _check_share("confidence", confidence)
+        if not 0 < review < error < np.inf:
+            raise SettingError(
+                f"an error costs {error:g} and a review {review:g}, expected 0 < review < error; where an error costs "
+                "no more than a review, accept everything"
+            )
+        rows, prices = ordered(held_out, y, loss), chow.Prices(error, review)
+        index = chow.cheapest_threshold(rows, prices)
+        cost = chow.cost(rows, index, prices, 1 - confidence, loss.binary)
+        if index is None:
+            return replace(
+                _at(rows, None),
+                guarantee=f"every row costs a review, {review:g}",
+                cost=cost,
+                shortfall=f"on {rows.n} held-out rows no threshold costs less than reviewing everything",
+            )
+        said = (
+            f"guaranteed with confidence {confidence:.0%}, {INDEPENDENT}: the expected cost of a new row is at most "
+            f"{cost.high:.3g} ({rows.n} held-out rows); reviewing everything costs {review:g}"
+        )
+        return replace(_with_loss(rows, index, loss), guarantee=said, cost=cost)
+
+    @classmethod
+    def by_risk(cls, held_out: Scored, y: ArrayLike, loss: Loss, *, risk: float) -> "Policy":
+        """Accept as much as keeps E[loss · accepted], over all rows, within risk.
+
+        >>> from types import SimpleNamespace
+        >>> from rue.policy import Exceeds
+        >>> audit = SimpleNamespace(score=[1, 2, 3, 4], prediction=[0, 0, 0, 0], scarce=None)
+        >>> Policy.by_risk(audit, [0, 0, 9, 9], Exceeds(1.0), risk=0.4).threshold  # (1 + 1) / (4 + 1) is within 0.4
+        3.0
+        """
+        _check_share("risk", risk)
+        rows = ordered(held_out, y, loss)
+        index = risk_control.highest_threshold(rows, risk)
+        said = (
+            f"guaranteed, {EXCHANGEABLE}: the expected loss of a new row, 0 where it is not accepted, is at most "
+            f"{risk:g} (conformal risk control, {rows.n} held-out rows)"
+        )
+        short = risk_control.risk_shortfall(rows, risk) if index is None else ""
+        return replace(_with_loss(rows, index, loss), guarantee=said, shortfall=short)
+
+    @classmethod
+    def by_error_rate(
+        cls, held_out: Scored, y: ArrayLike, loss: Loss, *, rate: float, confidence: float = 0.9
+    ) -> "Policy":
+        """Accept as much as keeps E[loss | accepted] within rate, with this confidence over the held-out rows.
+
+        >>> from types import SimpleNamespace
+        >>> from rue.policy import Exceeds
+        >>> audit = SimpleNamespace(score=range(100), prediction=[0] * 100, scarce=None)
+        >>> Policy.by_error_rate(audit, [0] * 100, Exceeds(1.0), rate=0.1).accepted  # 0.9 ** 49 < 0.1 / 3
+        100
+        """
+        _check_share("rate", rate)
+        _check_share("confidence", confidence)
+        rows = ordered(held_out, y, loss)
+        index = error_rate_control.highest_threshold(rows, rate, 1 - confidence, loss.binary)
+        said = (
+            f"guaranteed with confidence {confidence:.0%}, {INDEPENDENT}: the expected loss of an accepted row is at "
+            f"most {rate:g} (Learn then Test, {rows.n} held-out rows)"
+        )
+        short = error_rate_control.rate_shortfall(rows, rate, 1 - confidence, loss.binary) if index is None else ""
+        return replace(_with_loss(rows, index, loss), guarantee=said, shortfall=short)
+
+    @classmethod
+    def by_share(
+        cls, held_out: Scored, y: ArrayLike | None = None, loss: Loss | None = None, *, share: float
+    ) -> "Policy":
+        """Refer, for review or refused, at most this share of the rows; y and loss only measure what is accepted.
+
+        >>> from types import SimpleNamespace
+        >>> audit = SimpleNamespace(score=[1, 2, 3, 4], prediction=[0, 0, 0, 0], scarce=None)
+        >>> Policy.by_share(audit, share=0.4).threshold  # one of four and the new row: 2 / 5
+        3.0
+        """
+        _check_share("share", share)
+        if (y is None) != (loss is None):
+            raise SettingError("one of y and loss is missing; give both to measure the error rate, or neither")
+        rows = ordered(held_out, y, loss)
+        index = risk_control.lowest_threshold(rows, share)
+        if index is None:
+            least = (rows.scarce + 1) / (rows.n + 1)
+            raise SettingError(
+                f"a share of {share:g} cannot be kept with {rows.n} held-out rows, {rows.scarce} of them scarce: a new "
+                f"row may score highest; allow at least {ceil(1000 * least) / 1000:g} or hold out more rows"
+            )
+        said = (
+            f"guaranteed, {EXCHANGEABLE}: a new row is not accepted with probability at most {share:g} ({rows.n} "
+            "held-out rows); nothing on the errors of those accepted"
+        )
+        policy = _at(rows, index) if loss is None else _with_loss(rows, index, loss, MEASURED)
+        return replace(policy, guarantee=said)
+
+    def decide(self, audit: Scored) -> Decision:
+        """Accept, review or refuse each audited prediction.
+
+        >>> from types import SimpleNamespace
+        >>> audit = SimpleNamespace(score=[1, 2, 3, 4], prediction=[0, 0, 0, 0], scarce=None)
+        >>> Policy.by_share(audit, share=0.4).decide(audit).tier.tolist()
+        ['accept', 'accept', 'accept', 'review']
+        """
+        score, scarce = read(audit)
+        tier = np.where(score <= self.threshold, "accept", "review")
+        tier[scarce | (score > self.limit)] = "refuse"
+        return Decision(tier, score, np.asarray(audit.prediction, dtype=np.float64), scarce, self)
+
+    def __str__(self) -> str:
+        share = 1 - self.accepted / self.n
+        some = (
+            f"Accepts scores up to {self.threshold:.4g}, {self.accepted} of {self.n} held-out rows; the rest, "
+            f"{share:.1%}, is for review."
+        )
+        lines = [
+            f"Accepts nothing: {self.shortfall}." if self.shortfall else some,
+            f"Refuses scores above {self.limit:.4g}, beyond all {self.n} held-out rows, and inputs marked scarce.",
+            f"{self.guarantee[0].upper()}{self.guarantee[1:]}.",
+        ]
+        if self.error_rate is not None:
+            value, low, high, n, said = self.error_rate
+            lines.append(
+                f"Mean loss ({self.loss}) of the {n} accepted held-out rows: {value:.3g} "
+                f"({low:.3g} to {high:.3g}, {said})."
+            )
+        if self.cost is not None:
+            lines.append(f"Mean cost of the {self.n} held-out rows: {self.cost.value:.3g}.")
+        return "\n".join(lines)
+
+
+def _at(rows: HeldOut, index: int | None) -> Policy:
+    """A policy that knows its threshold and nothing of the losses."""
+    threshold, accepted = (-np.inf, 0) if index is None else (float(rows.score[index]), int(rows.accepted[index]))
+    return Policy(threshold, float(rows.score[-1]), "", rows.n, accepted)
+
+
+def _with_loss(rows: HeldOut, index: int | None, loss: Loss, said: str = CHOSEN) -> Policy:
+    """Beside the threshold, the mean loss of the accepted; its limits leave out the row that set the threshold."""
+    policy = _at(rows, index)
+    if index is None:
+        return replace(policy, loss=str(loss))
+    n = policy.accepted
+    total, least, most = float(rows.total[index]), float(rows.least[index]), float(rows.most[index])
+    low = lower_limit(total - most, n - 1, TAIL, loss.binary)
+    high = upper_limit(total - least, n - 1, TAIL, loss.binary)
+    return replace(policy, error_rate=Estimate(total / n, low, high, n, said), loss=str(loss))
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise SettingError(f"{name} is {value}, expected strictly between 0 and 1; write 5 % as 0.05")

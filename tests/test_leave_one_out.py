@@ -1,0 +1,343 @@
+"""Leave-one-out by influence against models that are really fitted without each row or group."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import oracles
+import rue
+from cases import CASES
+from rue.calibrate.leave_one_out import compare_with_refits, leave_one_out
+from rue.errors import NumericalError, RueWarning
+from rue.resample import Poisson
+from rue.solve import ConjugateGradient, Dual, Fixed, NoDamping
+from snapshot import changed, module_picture, world_picture
+
+seed = st.integers(0, 10_000)
+outputs = st.integers(1, 3)
+groups = st.sampled_from([None, 9, 20])
+
+
+class Linear(nn.Module):
+    """f(x) = xθ for inputs (m, k, d): outputs that share all parameters."""
+
+    def __init__(self, theta):
+        super().__init__()
+        self.theta = nn.Parameter(torch.tensor(theta, dtype=torch.float64))
+
+    def forward(self, x):
+        return x @ self.theta
+
+
+def ridge(design, y, weight, l2):
+    """θ (d,) from design (n, k, d), targets (n, k) and weights (n,), as least squares with added rows."""
+    n, k, d = design.shape
+    root = np.sqrt(weight)[:, None]
+    rows = np.vstack([(root[..., None] * design).reshape(n * k, d), np.sqrt(l2) * np.eye(d)])
+    return np.linalg.lstsq(rows, np.concatenate([(root * y).ravel(), np.zeros(d)]), rcond=None)[0]
+
+
+def problem(seed, k=1, groups=None, n=40, d=3, l2=0.4):
+    """A fitted model and its data: weights of which some are zero, and groups whose rows lie apart."""
+    random = np.random.default_rng(seed)
+    design = random.normal(size=(n, k, d))
+    y = design.sum(2) + random.standard_t(3, size=(n, k))
+    weight = random.uniform(0.3, 2.0, size=n) * (random.uniform(size=n) > 0.1)
+    group = np.arange(n) if groups is None else random.permutation(np.arange(n) % groups)
+    model = rue.wrap(Linear(ridge(design, y, weight, l2)), loss="squared_error", l2=l2)
+    return model, rue.Data(design, y, weight, None if groups is None else group), group, l2
+
+
+def refitted(data, kept, l2):
+    return ridge(data.X[kept], data.y[kept], data.weight[kept], l2)
+
+
+def rows_of(values, k):
+    return values.reshape(-1, k)
+
+
+@settings(max_examples=12)
+@given(seed, outputs, groups)
+def test_for_ridge_regression_left_out_rows_are_those_of_refits(seed, k, groups):
+    model, data, group, l2 = problem(seed, k, groups)
+    found = leave_one_out(model, data)
+    for label in np.unique(group):
+        out = group == label
+        says = data.X[out] @ refitted(data, ~out, l2)
+        np.testing.assert_allclose(rows_of(found.prediction, k)[out], says, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(rows_of(found.residual, k)[out], says - data.y[out], rtol=1e-8, atol=1e-9)
+        errors = 0.5 * ((says - data.y[out]) ** 2).sum(1)
+        np.testing.assert_allclose(found.loss[out], errors, rtol=1e-8, atol=1e-9)
+
+
+@given(seed, outputs, groups)
+def test_leverage_is_how_far_a_fit_follows_its_own_target(seed, k, groups):
+    model, data, _, l2 = problem(seed, k, groups, n=24)
+    found = leave_one_out(model, data)
+    for i in range(3):
+        follows = 0.0
+        for j in range(k):
+            moved = data.y.copy()
+            moved[i, j] += 1.0
+            step = ridge(data.X, moved, data.weight, l2) - ridge(data.X, data.y, data.weight, l2)
+            follows += data.X[i, j] @ step
+        assert found.leverage[i] == pytest.approx(follows, rel=1e-8, abs=1e-10)
+    assert found.effective_parameters == pytest.approx(found.leverage.sum(), rel=1e-12)
+    assert 0 < found.effective_parameters < 3
+
+
+@settings(max_examples=10)
+@given(seed, groups)
+def test_refits_of_a_ridge_regression_move_as_influence_says(seed, groups):
+    model, data, _, l2 = problem(seed, groups=groups)
+    count = groups or 20
+    compared = compare_with_refits(
+        model, data, lambda kept: rue.wrap(Linear(refitted(data, kept, l2)), loss="squared_error", l2=l2), count=count
+    )
+    assert compared.refits == count
+    assert len(compared.row) == (20 if groups is None else 40)
+    assert compared.correlation == pytest.approx(1.0, abs=1e-8)
+    assert compared.slope == pytest.approx(1.0, abs=1e-8)
+    np.testing.assert_allclose(compared.influence, compared.refit, rtol=1e-8, atol=1e-9)
+
+
+def logistic(outputs, targets):
+    return nn.functional.softplus(outputs[:, 0]) - targets * outputs[:, 0]
+
+
+def poisson(outputs, targets):
+    return outputs[:, 0].exp() - targets * outputs[:, 0]
+
+
+def trained(net, loss, X, y, l2):
+    """To a gradient norm of 1e-8, from where the net is now: Newton's method, downwards in every direction."""
+    net = copy.deepcopy(net)
+    names, shapes = zip(*((name, p.shape) for name, p in net.named_parameters()), strict=True)
+
+    def objective(theta):
+        parts = theta.split([shape.numel() for shape in shapes])
+        state = {name: part.view(shape) for name, part, shape in zip(names, parts, shapes, strict=True)}
+        return loss(torch.func.functional_call(net, state, X), y).sum() + 0.5 * l2 * theta.square().sum()
+
+    gradient = torch.func.grad(objective)
+    theta = torch.cat([p.detach().reshape(-1) for p in net.parameters()])
+    for _ in range(300):
+        slope = gradient(theta)
+        if slope.norm() < 1e-8:
+            torch.nn.utils.vector_to_parameters(theta, net.parameters())
+            return net
+        values, vectors = torch.linalg.eigh(torch.func.jacrev(gradient)(theta))
+        step = vectors @ (vectors.T @ slope / values.abs())
+        while slope.norm() > 1e-4 and objective(theta - step) > objective(theta) - 0.1 * slope @ step:
+            step = step / 2
+        theta = theta - step
+    raise AssertionError(f"gradient norm {slope.norm():.1e}")
+
+
+def compared_with_retraining(net, loss, X, y, l2, seed=0):
+    net = trained(net, loss, X, y, l2)
+
+    def wrapped(net):
+        return rue.wrap(net, loss=loss, l2=l2)
+
+    return compare_with_refits(
+        wrapped(net), (X, y), lambda kept: wrapped(trained(net, loss, X[kept], y[kept], l2)), seed=seed
+    )
+
+
+def table(n, p, seed):
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(n, p, generator=generator, dtype=torch.float64)
+    return X, X[:, 0] - 0.5 * X[:, 1], generator
+
+
+@pytest.mark.parametrize("loss", [logistic, poisson])
+def test_twenty_refits_of_a_generalised_linear_model_move_nearly_so(loss):
+    X, rate, generator = table(150, 4, seed=0)
+    y = (
+        torch.bernoulli(rate.sigmoid(), generator=generator)
+        if loss is logistic
+        else torch.poisson(rate.exp(), generator=generator)
+    )
+    compared = compared_with_retraining(nn.Linear(4, 1).double(), loss, X, y, 0.5)
+    assert compared.refits == 20
+    assert compared.correlation >= 0.98
+    assert compared.slope == pytest.approx(1.0, abs=0.15)
+
+
+def softplus_network(seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(2, 20), nn.Softplus(), nn.Linear(20, 1)).double()
+
+
+def half_square(outputs, targets):
+    return 0.5 * (outputs[:, 0] - targets).square()
+
+
+SLOW = [pytest.param(seed, l2, marks=pytest.mark.slow) for seed in (1, 2) for l2 in (0.1, 0.5)]
+
+
+@pytest.mark.parametrize(("seed", "l2"), [(0, 0.5), *SLOW])
+def test_twenty_refits_of_a_converged_network_move_much_as_influence_says(seed, l2):
+    X, line, generator = table(200, 2, seed)
+    y = (2 * line).sin() + 0.3 * torch.randn(200, generator=generator, dtype=torch.float64)
+    compared = compared_with_retraining(softplus_network(seed), half_square, X, y, l2, seed=seed)
+    assert compared.refits == 20
+    assert compared.correlation >= 0.9
+
+
+def test_hc3_by_group_is_the_spread_of_refits_without_each_group():
+    random = np.random.default_rng(0)
+    X, group = random.normal(size=(60, 1, 3)), random.integers(0, 11, size=60)
+    y = X[..., 0] + random.normal(size=(60, 1)) * (0.2 + np.abs(X[..., 1]))
+    theta, X_new = ridge(X, y, np.ones(60), 0.0), random.normal(size=(7, 1, 3))
+    method = rue.LinearRUE(meat="HC3", damping=NoDamping(), resampler=Poisson())
+    audit = method.fit(rue.wrap(Linear(theta), loss="squared_error"), rue.Data(X, y, group=group)).audit(X_new)
+    moved = [ridge(X[group != g], y[group != g], np.ones((group != g).sum()), 0.0) - theta for g in range(11)]
+    spread = sum((X_new[:, 0] @ step) ** 2 for step in moved)  # CR3: Σ over groups of (β₋g − β)(β₋g − β)ᵀ
+    np.testing.assert_allclose(audit.std**2, spread, rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:.*effective parameters")  # a dozen rows
+@pytest.mark.parametrize("name", CASES)
+def test_a_single_newton_step_is_that_of_the_whole_matrix(name):
+    case = CASES[name]()
+    group = np.arange(len(case.y)) // 2
+    found = leave_one_out(case.wrap(), rue.Data(case.X, case.y, group=group))
+    H = oracles.gauss_newton(case.module, case.row_loss, case.X, case.y, case.l2)
+    J = oracles.output_jacobian(case.module, case.X)
+    curvature = oracles.loss_output_hessian(case.module, case.row_loss, case.X, case.y)
+    L = oracles.gradient_matrix(case.module, case.row_loss, case.X, case.y)
+    for label in range(3):
+        out = np.flatnonzero(group == label)
+        without = H - sum(J[i].T @ curvature[i] @ J[i] for i in out)
+        step = np.linalg.solve(without, L[:, out].sum(1))
+        for i in out:
+            moved = np.atleast_1d(found.prediction[i] - found.fitted[i])
+            np.testing.assert_allclose(moved, J[i] @ step, rtol=1e-6, atol=1e-9)
+
+
+def test_solvers_agree():
+    model, data, _, _ = problem(0, k=2)
+    dense = leave_one_out(model, data)
+    for solver in (Dual(), ConjugateGradient(tolerance=1e-12)):
+        other = leave_one_out(model, data, solver=solver)
+        np.testing.assert_allclose(other.prediction, dense.prediction, rtol=1e-8)
+        np.testing.assert_allclose(other.leverage, dense.leverage, rtol=1e-8, atol=1e-12)
+
+
+def test_infinite_damping_leaves_predictions_as_they_are():
+    model, data, _, _ = problem(0)
+    found = leave_one_out(model, data, damping=Fixed(1e15))
+    np.testing.assert_allclose(found.prediction, found.fitted, rtol=1e-12)
+    assert found.effective_parameters == pytest.approx(0.0, abs=1e-10)
+
+
+def test_a_shuffled_loader_says_which_row_is_which():
+    model, data, _, _ = problem(0)
+    X, y = torch.tensor(data.X), torch.tensor(data.y)
+    found = leave_one_out(model, (X, y))
+    shuffled = leave_one_out(model, DataLoader(TensorDataset(X, y), batch_size=7, shuffle=True))
+    assert not np.array_equal(shuffled.row, found.row)
+    np.testing.assert_allclose(shuffled.prediction, found.prediction[shuffled.row], rtol=1e-12)
+    np.testing.assert_allclose(shuffled.leverage, found.leverage[shuffled.row], rtol=1e-10)
+
+
+def test_refits_read_a_shuffled_loader_in_the_same_order():
+    _, data, _, l2 = problem(0)
+    loader = DataLoader(TensorDataset(torch.tensor(data.X), torch.tensor(data.y)), batch_size=7, shuffle=True)
+    plain = rue.Data(data.X, data.y, np.ones(40))
+    net = Linear(refitted(plain, np.arange(40), l2))
+
+    def refit(kept):
+        torch.rand(3)  # a training that draws random numbers
+        return rue.wrap(Linear(refitted(plain, kept, l2)), loss="squared_error", l2=l2)
+
+    compared = compare_with_refits(rue.wrap(net, loss="squared_error", l2=l2), loader, refit, count=5)
+    np.testing.assert_allclose(compared.influence, compared.refit, rtol=1e-8)
+
+
+def test_under_a_mean_the_penalty_stays_that_of_all_rows():
+    model, data, _, l2 = problem(0)
+    mean = rue.wrap(model.module, loss="squared_error", l2=l2 / data.weight.sum(), reduction="mean")
+    np.testing.assert_allclose(leave_one_out(mean, data).prediction, leave_one_out(model, data).prediction, rtol=1e-10)
+
+
+def test_what_comes_back_is_in_the_shape_of_the_outputs():
+    for k, shape in ((1, (40,)), (2, (40, 2))):
+        model, data, _, _ = problem(0, k=k)
+        found = leave_one_out(model, data)
+        assert found.fitted.shape == found.prediction.shape == found.residual.shape == shape
+        assert found.loss.shape == found.leverage.shape == found.row.shape == found.unit.shape == (40,)
+        assert found.n == 40
+        assert found.mean_loss == pytest.approx((found.loss * data.weight).sum() / data.weight.sum(), rel=1e-12)
+        assert all(value.dtype == np.float64 for value in (found.prediction, found.loss, found.leverage))
+        assert found.facts["units"] == 40
+        assert found.facts["residual"] < 1e-8
+
+
+def test_single_precision_gives_nearly_the_same():
+    model, data, _, l2 = problem(0)
+    net = copy.deepcopy(Linear(model.theta.numpy())).float()
+    single = leave_one_out(rue.wrap(net, loss="squared_error", l2=l2), data)
+    np.testing.assert_allclose(single.prediction, leave_one_out(model, data).prediction, atol=1e-4)
+
+
+def test_too_many_effective_parameters_are_said():
+    model, data, _, _ = problem(0, n=6)
+    with pytest.warns(RueWarning, match=r"effective parameters for 6 rows .* above 0.3.* held-out rows"):
+        found = leave_one_out(model, data)
+    assert found.effective_parameters / 6 > 0.3
+    assert len(found.facts["warnings"]) == 1
+
+
+def test_a_row_that_alone_determines_a_parameter_cannot_be_left_out():
+    alone = np.eye(40)[:, None, :3]
+    model = rue.wrap(Linear(np.ones(3)), loss="squared_error", l2=0.0)
+    with pytest.raises(NumericalError, match="leverage one"):
+        leave_one_out(model, (alone, np.ones(40)))
+
+
+def test_the_module_and_the_world_stay_as_they_were():
+    net = softplus_network(0)
+    X, y, _ = table(200, 2, seed=1)
+    model = rue.wrap(net, loss="squared_error", l2=1.0)
+    before, world = module_picture(net), world_picture()
+    leave_one_out(model, (X, y))
+    compare_with_refits(
+        model, (X, y), lambda kept: rue.wrap(softplus_network(len(kept)), loss="squared_error"), count=2
+    )
+    assert changed(before, module_picture(net)) == []
+    assert changed(world, world_picture()) == []
+
+
+def test_the_seed_says_which_rows_are_left_out():
+    model, data, _, _ = problem(0)
+    left = []
+
+    def refit(kept):
+        left.append(np.setdiff1d(np.arange(40), kept).tolist())
+        return model
+
+    first = compare_with_refits(model, data, refit, count=4, seed=1)
+    second = compare_with_refits(model, data, refit, count=4, seed=1)
+    assert left[:4] == left[4:]
+    assert first.row.tolist() == second.row.tolist() == [row for rows in left[:4] for row in rows]
+    assert len(set(first.row.tolist())) == 4
+    assert np.isnan(first.correlation)  # the refits did not move at all
+    assert first.slope == 0.0
+
+
+def test_a_comparison_reads_as_a_sentence():
+    model, data, _, l2 = problem(0)
+    compared = compare_with_refits(
+        model, data, lambda kept: rue.wrap(Linear(refitted(data, kept, l2)), loss="squared_error", l2=l2), count=3
+    )
+    assert "against 3 refits (3 rows left out): the changes correlate 1.000, refits moved 1.00 times" in str(compared)
