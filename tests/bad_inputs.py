@@ -1538,7 +1538,7 @@ DECISIONS = [
 CALIBRATION = [
     BadInput(
         "A calibrated audit is asked for another loss than squared error",
-        lambda: rue.CalibratedRUE().fit(wrap(loss=lambda f, t: (f - t).square().sum(-1)), (X, y)),
+        lambda: rue.CalibratedRUE().fit(wrap(loss=lambda f, t: (f[:, 0] - t).square()), (X, y)),
         ModelError,
         r'residuals of loss="squared_error".*use LinearRUE',
     ),

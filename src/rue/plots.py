@@ -50,7 +50,7 @@ def error_after_deferral(scores: Mapping[str, ArrayLike], loss: ArrayLike) -> "F
 
 
 def spread_and_error(std: ArrayLike, error: ArrayLike, bins: int = 8) -> "Figure":
-    """Error against resampling deviation (m,), and the mean error in equal-count bins with its standard error."""
+    """Error against an audit's standard deviation (m,), and the mean error in equal-count bins with its standard error."""
     figure, axes = _figure()
     spread, size = np.asarray(std, dtype=float), np.abs(np.asarray(error, dtype=float))
     axes.scatter(spread, size, s=8, color=COLOURS[0], alpha=0.35, linewidths=0, label="one prediction")
@@ -59,7 +59,7 @@ def spread_and_error(std: ArrayLike, error: ArrayLike, bins: int = 8) -> "Figure
     height = [size[part].mean() for part in parts]
     doubt = [size[part].std(ddof=1) / np.sqrt(len(part)) for part in parts]
     axes.errorbar(centre, height, doubt, color=COLOURS[1], marker="o", markersize=4, label=f"mean of {len(parts[0])}")
-    axes.set_xlabel("would change by about (resampling standard deviation)")
+    axes.set_xlabel("standard deviation of the audit")
     axes.set_ylabel("absolute error")
     axes.legend(frameon=False, fontsize=8)
     return figure

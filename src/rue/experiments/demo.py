@@ -11,7 +11,6 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
-from scipy.stats import norm
 
 from rue import evaluate, plots
 from rue.errors import RueWarning
@@ -23,7 +22,8 @@ from rue.result import Array
 
 FOLDS = 5
 SHOWN = 4  # patients at each end
-HEADLINE = "LinearRUE"  # what rue.audit uses
+LEVEL = 0.9  # of the intervals
+HEADLINE = "CalibratedRUE"  # what rue.audit uses
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class HeldOut:
     prediction: Array
     std: Array  # of the headline method
     total_std: Array
+    lower: Array  # of its 90 % intervals
+    upper: Array
+    axes: dict[str, Array]  # why: standard deviations whose squares sum to that of the total
     score: dict[str, Array]  # by method, in the standardised units of each network
     wandered: dict[str, int]  # by method, how many networks' audits warned that members left the prediction
 
@@ -86,6 +89,9 @@ def cross_audit(seed: int, console: Console) -> HeldOut:
         prediction=np.concatenate([part.prediction for part in parts]),
         std=np.concatenate([part.std for part in parts]),
         total_std=np.concatenate([part.total_std for part in parts]),
+        lower=np.concatenate([part.lower for part in parts]),
+        upper=np.concatenate([part.upper for part in parts]),
+        axes={name: np.concatenate([part.axes[name] for part in parts]) for name in parts[0].axes},
         score={name: np.concatenate([part.score[name] for part in parts]) for name in METHODS},
         wandered={name: sum(part.wandered[name] for part in parts) for name in METHODS},
     )
@@ -108,12 +114,16 @@ def audit_fold(X: Array, y: Array, rows: Array, test: Array, seed: int, say: Cal
             warnings.simplefilter("ignore", RueWarning)  # kept in the audit's facts, and said below the table
             audits[name] = method().fit(model, (inputs, targets)).audit(new)
     best = audits[HEADLINE]
+    interval = best.interval(LEVEL)
     return HeldOut(
         patient=test,
         target=y[test],
         prediction=best.prediction * of_y.scale + of_y.mean,
         std=np.asarray(best.std) * of_y.scale,
         total_std=np.asarray(best.total_std) * of_y.scale,
+        lower=interval.lower * of_y.scale + of_y.mean,
+        upper=interval.upper * of_y.scale + of_y.mean,
+        axes={name: part * of_y.scale for name, part in (best.axes or {}).items()},
         score={name: audit.score for name, audit in audits.items()},
         wandered={name: len(audit.facts["warnings"]) for name, audit in audits.items()},
     )
@@ -122,15 +132,20 @@ def audit_fold(X: Array, y: Array, rows: Array, test: Array, seed: int, say: Cal
 def _patients(held_out: HeldOut) -> Table:
     """Both ends of the ranking."""
     table = Table(title="The least and the most reliable predictions", title_justify="left", caption_justify="left")
-    table.caption = "'Would change by about': one standard deviation over training sets that might have been."
-    for name in ("patient", "predicted", "would change by about", "actual", "error"):
+    table.caption = (
+        "'Expected error': one standard deviation, by leave-one-out on the patients that trained the network. "
+        "'Would change by about': one standard deviation over training sets that might have been."
+    )
+    for name in ("patient", "predicted", "90 % interval", "expected error", "would change by about", "actual", "error"):
         table.add_column(name, justify="right")
-    order = np.argsort(-held_out.std)
+    order = np.argsort(-held_out.total_std)
     for end, style in ((order[:SHOWN], "red"), (order[-SHOWN:], "green")):
         for i in end:
             table.add_row(
                 str(int(held_out.patient[i])),
                 f"{held_out.prediction[i]:.0f}",
+                f"{held_out.lower[i]:.0f} to {held_out.upper[i]:.0f}",
+                f"± {held_out.total_std[i]:.0f}",
                 f"± {held_out.std[i]:.0f}",
                 f"{held_out.target[i]:.0f}",
                 f"{held_out.error[i]:+.0f}",
@@ -165,14 +180,15 @@ def _comparison(held_out: HeldOut) -> Table:
 def _summary(held_out: HeldOut) -> str:
     """What to make of it, in the numbers at hand."""
     share = resampling_share(held_out)
-    reach = norm.ppf(0.95) * held_out.total_std
-    inside = evaluate.coverage(held_out.target, held_out.prediction - reach, held_out.prediction + reach)
+    whole = float((held_out.total_std**2).mean())
+    axes = ", ".join(f"{name} {float((part**2).mean()) / whole:.0%}" for name, part in held_out.axes.items())
+    inside = evaluate.coverage(held_out.target, held_out.lower, held_out.upper)
     return (
-        f"\nOf the error variance that {HEADLINE} expects, {share:.0%} comes from the choice of training patients; the "
-        f"other {1 - share:.0%} is what the training residuals show, noise and misfit. Where those rule, a score of "
-        "resampling alone finds few of the large errors: compare the AUCs.\n"
-        f"Nominal 90 % intervals hold {inside.value:.0%} of the {inside.n} patients (95 % confidence: {inside.low:.0%} "
-        f"to {inside.high:.0%}).\n"
+        f"\nThe error variance that {HEADLINE} expects, by cause: {axes}. The choice of training patients alone would "
+        f"account for {share:.0%} of it: where that is little, a score of resampling alone finds few of the large "
+        "errors; compare the AUCs.\n"
+        f"Of the 90 % intervals, made without held-out patients, {inside.value:.0%} hold their patient (n = {inside.n}; "
+        f"95 % confidence: {inside.low:.0%} to {inside.high:.0%}).\n"
     )
 
 
@@ -187,7 +203,7 @@ def _draw(held_out: HeldOut, out: Path) -> list[Path]:
     figures = {
         "auc_against_tolerance.png": plots.auc_against_tolerance(held_out.score, held_out.error),
         "error_after_deferral.png": plots.error_after_deferral(held_out.score, size),
-        "spread_and_error.png": plots.spread_and_error(held_out.std, held_out.error),
+        "spread_and_error.png": plots.spread_and_error(held_out.total_std, held_out.error),
     }
     for name, figure in figures.items():
         figure.savefig(out / name, dpi=130)
