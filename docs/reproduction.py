@@ -1,7 +1,8 @@
-"""Put the results of `rue paper all` into the documentation: python docs/reproduction.py paper-output.
+"""Put the results of `rue paper` into the documentation: python docs/reproduction.py paper-output [beyond-output].
 
-Tables and figures are copied to docs/paper (the facts of the other runs in `RUNS` are put there by hand), and the
-blocks of docs/what-we-found.md between `<!-- name -->` and `<!-- end -->` are made anew from them.
+Tables and figures are copied to docs/paper (the facts of the other runs in `RUNS` are put there by hand) and those of
+`rue paper beyond` and `rue paper coverage` to docs/beyond; the blocks of docs/what-we-found.md and docs/beyond.md between
+`<!-- name -->` and `<!-- end -->` are made anew from them.
 `tests/paper/test_results.py` fails when the page and the files disagree.
 """
 
@@ -11,11 +12,13 @@ import shutil
 import sys
 from pathlib import Path
 
-from rue.experiments.paper import page, verdicts
+from rue.experiments.paper import beyond_page, page, verdicts
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "paper"
 PAGE = DOCS / "what-we-found.md"
+BEYOND = DOCS / "beyond"
+BEYOND_PAGE = DOCS / "beyond.md"
 COPIED = ("*.csv", "*.svg", "facts.json", "claim1.txt")
 RUNS = {  # whose times are told; the tables come from that of facts.json, which was stopped and went on
     "facts-after-learning.json": "`rue paper fidelity`: networks, all audits, 50 refits per split",
@@ -54,20 +57,36 @@ def times(folder: Path) -> page.Rows:
     return rows
 
 
-def filled(text: str, folder: Path) -> str:
-    """The page with its generated blocks as the results have them."""
-    for name, block in blocks(folder).items():
+def beyond_blocks(folder: Path) -> dict[str, str]:
+    """The generated parts of the page on what lies beyond the paper; its pictures lie in the folder."""
+    found = {
+        "beyond": beyond_page.write(folder),
+        "coverage": "\n\n".join(section(folder) for section in page.SECTIONS["coverage"][1]),
+        "run": page.times(folder),
+    }
+    return {name: re.sub(r"\]\((\w+\.svg)\)", r"](beyond/\1)", block) for name, block in found.items()}
+
+
+def filled(text: str, made: dict[str, str]) -> str:
+    """A page with its generated blocks as the results have them."""
+    for name, block in made.items():
         marked = re.compile(rf"(<!-- {name} -->\n)(?:(?!<!--).)*?(<!-- end -->)", re.DOTALL)
         if not marked.search(text):
-            raise SystemExit(f"{PAGE.name} has no block <!-- {name} --> ... <!-- end -->")
+            raise SystemExit(f"the page has no block <!-- {name} --> ... <!-- end -->")
         text = marked.sub(lambda found, block=block: found[1] + block + "\n" + found[2], text)
     return text
 
 
-if __name__ == "__main__":
-    source = Path(sys.argv[1])
-    RESULTS.mkdir(exist_ok=True)
+def copied(source: Path, target: Path) -> None:
+    """Results of a run, to be published."""
+    target.mkdir(exist_ok=True)
     for pattern in COPIED:
         for file in source.glob(pattern):
-            shutil.copy(file, RESULTS / file.name)
-    PAGE.write_text(filled(PAGE.read_text(), RESULTS))
+            shutil.copy(file, target / file.name)
+
+
+if __name__ == "__main__":
+    for source, target in zip(sys.argv[1:], (RESULTS, BEYOND), strict=False):
+        copied(Path(source), target)
+    PAGE.write_text(filled(PAGE.read_text(), blocks(RESULTS)))
+    BEYOND_PAGE.write_text(filled(BEYOND_PAGE.read_text(), beyond_blocks(BEYOND)))

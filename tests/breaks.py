@@ -36,6 +36,9 @@ SPLIT = "tests/test_conformal.py"
 JACK = "tests/test_jackknife_plus.py"
 FULL = "tests/test_full_conformal.py"
 EVAL = "tests/test_evaluate.py"
+CALIBRATED = "tests/test_calibrated_rue.py"
+SMOOTHER = "tests/test_smoother.py"
+HELD_OUT = "tests/test_held_out.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -416,6 +419,154 @@ BREAKS = [
         FULL,
     ),
     Break("infinite limits refused", "evaluate.py", "_columns(endless=True, y", "_columns(y", EVAL),
+    Break(
+        "a row's own residual kept in its neighbours' mean",
+        "calibrate/smoother.py",
+        "torch.where(units == unit[:, None], 0.0, found)",
+        "torch.where(units == -unit[:, None], 0.0, found)",
+        CALIBRATED,
+    ),
+    Break(
+        "cosines that are not squared",
+        "calibrate/smoother.py",
+        "(jacobian[:, 0] @ self.solved[:, 0].T).square()",
+        "(jacobian[:, 0] @ self.solved[:, 0].T).abs()",
+        CALIBRATED,
+    ),
+    Break("smoother without example weights", "calibrate/smoother.py", "share * (raised", "1.0 * (raised", SMOOTHER),
+    Break(
+        "a row's own influence kept in left-out resampling",
+        "calibrate/left_out_terms.py",
+        "/ units - outer(own)",
+        "/ units - 0 * outer(own)",
+        CALIBRATED,
+    ),
+    Break(
+        "left-out resampling without its turn",
+        "calibrate/left_out_terms.py",
+        "turned = turn @ kept @ turn.mT",
+        "turned = kept",
+        CALIBRATED,
+    ),
+    Break(
+        "resampling taken apart in the undamped metric",
+        "methods/calibrated_rue.py",
+        "own = left_out(fit.model, fit.data, inverted.inverse)",
+        "own = known.left",
+        CALIBRATED,
+    ),
+    Break(
+        "scarcity that leave-one-out may switch off",
+        "methods/calibrated_rue.py",
+        "LEAST = (0.0, 0.0, 0.0, 0.0, 1.0)",
+        "LEAST = (0.0, 0.0, 0.0, 0.0, 0.0)",
+        CALIBRATED,
+    ),
+    Break(
+        "no guard beyond the training rows",
+        "methods/calibrated_rue.py",
+        "torch.where(beyond, lacking,",
+        "torch.where(beyond, 0 * lacking,",
+        CALIBRATED,
+    ),
+    Break(
+        "half-way guard without its root",
+        "methods/calibrated_rue.py",
+        "torch.sqrt(variance * torch.maximum(variance, overall)) - variance",
+        "torch.maximum(variance, overall) - variance",
+        CALIBRATED,
+    ),
+    Break(
+        "scarcity in units of the residuals, not their variance",
+        "methods/calibrated_rue.py",
+        "self.known.variance * own,",
+        "self.known.variance**0.5 * own,",
+        CALIBRATED,
+    ),
+    Break(
+        "groups that stay in the forest that judges them",
+        "calibrate/error_model.py",
+        "grouped = len(np.unique(unit)) < n",
+        "grouped = False",
+        SMOOTHER,
+    ),
+    Break(
+        "forest fitted values for out-of-bag ones",
+        "calibrate/error_model.py",
+        "_columns(forest.oob_prediction_)",
+        "_columns(forest.predict(narrow))",
+        SMOOTHER,
+    ),
+    Break(
+        "one range for each feature instead of all together",
+        "calibrate/scarcity.py",
+        "(1 - USUAL) / points.shape[1]",
+        "(1 - USUAL)",
+        SMOOTHER,
+    ),
+    Break(
+        "Student-t with its scale for its deviation",
+        "calibrate/variance.py",
+        "np.log1p(distance / (degrees - 2))",
+        "np.log1p(distance / degrees)",
+        SMOOTHER,
+    ),
+    Break(
+        "gradient of another Student-t",
+        "calibrate/variance.py",
+        "(degrees + k) / (degrees - 2 + distance)",
+        "(degrees + k) / (degrees + distance)",
+        SMOOTHER,
+    ),
+    Break(
+        "example weights ignored by the likelihood",
+        "calibrate/variance.py",
+        "shares = weight / weight.sum()",
+        "shares = np.ones_like(weight) / len(weight)",
+        SMOOTHER,
+    ),
+    Break(
+        "left-out rows that move predictions the wrong way",
+        "calibrate/left_out_intervals.py",
+        "+ (part @ self.steps.T)",
+        "- (part @ self.steps.T)",
+        CALIBRATED,
+    ),
+    Break(
+        "intervals that leave rows out where groups should leave",
+        "methods/calibrated_rue.py",
+        "steps=steps[as_trained.unit[rows]]",
+        "steps=pulled[rows]",
+        CALIBRATED,
+    ),
+    Break(
+        "held-out factor of the deviation for that of the variance",
+        "held_out.py",
+        "return float(white.mean()) / errors.shape[1]",
+        "return float(white.mean() ** 0.5) / errors.shape[1]",
+        HELD_OUT,
+    ),
+    Break(
+        "conformal scores of the spread before it is scaled",
+        "held_out.py",
+        "np.sqrt(factor * np.diagonal(covariance",
+        "np.sqrt(np.diagonal(covariance",
+        HELD_OUT,
+    ),
+    Break(
+        "scarcity left unscaled by held-out rows",
+        "auditor.py",
+        "None if scarcity is None else factor * scarcity",
+        "scarcity",
+        HELD_OUT,
+    ),
+    Break(
+        "distribution intervals by the scale of the Student-t",
+        "result.py",
+        "* sqrt((self.degrees - 2) / self.degrees)",
+        "",
+        CALIBRATED,
+    ),
 ]
 
 

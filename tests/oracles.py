@@ -10,6 +10,8 @@ import copy
 
 import numpy as np
 import torch
+from scipy import stats
+from scipy.optimize import minimize
 
 # Parameters and predictions
 
@@ -185,6 +187,107 @@ def hc3_gradients(X_design, y, l2=0.0):
         h_i = x_i @ inverse @ x_i
         columns.append(x_i * (x_i @ beta - y_i) / (1.0 - h_i))
     return np.stack(columns, axis=1)
+
+
+# A calibrated variance of one output, squared error: G (n, d) and G_new (m, d) are its gradients, r = f − y (n,)
+
+
+def metric_products(G, l2, G_new=None):
+    """M = G_new (GᵀG + l2 I)⁻¹ Gᵀ with an explicit inverse: (m, n)."""
+    return (G if G_new is None else G_new) @ np.linalg.inv(G.T @ G + l2 * np.eye(G.shape[1])) @ G.T
+
+
+def own_products(G, l2, G_new):
+    """gᵀ(GᵀG + l2 I)⁻¹g of each new row: (m,)."""
+    inverse = np.linalg.inv(G.T @ G + l2 * np.eye(G.shape[1]))
+    return np.array([g @ inverse @ g for g in G_new])
+
+
+def left_out_slopes(G, r, l2):
+    """r / (1 − h), and the leverages h, (n,) each."""
+    h = np.diag(metric_products(G, l2))
+    return r / (1 - h), h
+
+
+def left_out_rue(G, r, l2, scale=1.0, shared=1.0):
+    """RUE at every training row without the row: scale·(Σb² − shared·(Σb)²/n), bⱼ = Mᵢⱼrⱼ/(1 − hᵢ), j ≠ i: (n,)."""
+    M, n = metric_products(G, l2), len(r)
+    found = np.empty(n)
+    for i in range(n):
+        b = np.array([M[i, j] * r[j] / (1 - M[i, i]) for j in range(n) if j != i])
+        found[i] = scale * ((b**2).sum() - shared * b.sum() ** 2 / n)
+    return found
+
+
+def squared_cosines(G, l2, G_new=None):
+    """κ (m, n) between new and training gradients in the metric of (GᵀG + l2 I)⁻¹; own rows are zero without G_new."""
+    root = np.linalg.cholesky(np.linalg.inv(G.T @ G + l2 * np.eye(G.shape[1])))
+    rows, new = G @ root, (G if G_new is None else G_new) @ root
+    cosine = (new / np.linalg.norm(new, axis=1)[:, None]) @ (rows / np.linalg.norm(rows, axis=1)[:, None]).T
+    kappa = cosine**2
+    if G_new is None:
+        np.fill_diagonal(kappa, 0.0)
+    return kappa
+
+
+def smoothed(kappa, values, power, weight=None):
+    """Σ w κᵖ v / Σ w κᵖ, in logarithms: (m,)."""
+    weight = np.ones(len(values)) if weight is None else weight
+    with np.errstate(divide="ignore"):
+        logs = power * np.log(kappa) + np.log(weight)
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return shares @ values / shares.sum(axis=1)
+
+
+def mean_nll(weights, terms, r, degrees):
+    """Mean −log p(r) with variances Σ weights · terms (t, n), under scipy's normal or Student-t of that variance."""
+    deviation = np.sqrt(np.asarray(weights) @ terms)
+    if np.isinf(degrees):
+        return -stats.norm.logpdf(r, scale=deviation).mean()
+    return -stats.t.logpdf(r, degrees, scale=deviation * np.sqrt((degrees - 2) / degrees)).mean()
+
+
+def least_nll(terms, r, least, degrees):
+    """The smallest mean NLL over weights of at least `least`, by Nelder–Mead from many starts: (weights, value)."""
+    least, size = np.asarray(least, dtype=float), (r**2).mean() / np.where(terms.mean(1) > 0, terms.mean(1), 1.0)
+
+    def value(x):
+        return mean_nll(least + x**2 * size + 1e-12 * size[0] * (np.arange(len(size)) == 0), terms, r, degrees)
+
+    best = None
+    for start in (*np.eye(len(least))[1:4], np.full(len(least), 0.5)):
+        x = start + 0.05
+        for _ in range(2):  # a fresh simplex each time
+            found = minimize(value, x, method="Nelder-Mead", options={"maxfev": 2000, "xatol": 1e-9, "fatol": 1e-12})
+            x = found.x
+        best = found if best is None or found.fun < best.fun else best
+    return least + best.x**2 * size, float(best.fun)
+
+
+def usual_support(G, r, l2, X):
+    """What all but one in a hundred training rows keep: leverage, dissimilarity, distance in each feature (p,)."""
+    _, h = left_out_slopes(G, r, l2)
+    reach, alone = h / (1 - h), 1 - squared_cosines(G, l2).max(axis=1)
+    apart = np.sort(np.abs(X[:, None] - X[None]), axis=1)[:, 1]
+    each = [np.quantile(apart[:, j], 1 - 0.01 / X.shape[1]) for j in range(X.shape[1])]
+    return np.quantile(reach, 0.99), np.quantile(alone, 0.99), np.array(each)
+
+
+def calibrated_variance(G, r, l2, X, G_new, X_new, weights, power, expected):
+    """ν², RUE, smoother, `expected` errors (m,) and scarcity, weighed and guarded: total, guard, scarce, (m,) each."""
+    slopes, _ = left_out_slopes(G, r, l2)
+    noise, own = (slopes**2).mean(), own_products(G, l2, G_new)
+    B = metric_products(G, l2, G_new) * r
+    rue = (B**2).sum(1) - B.sum(1) ** 2 / len(r)
+    kappa = squared_cosines(G, l2, G_new)
+    terms = np.stack([np.full(len(own), noise), rue, smoothed(kappa, slopes**2, power), expected, noise * own])
+    total = weights @ terms
+    high, lonely, distance = usual_support(G, r, l2, X)
+    apart = np.abs(X_new[:, None] - X[None]).min(axis=1) > distance + 1e-5 * X.std(axis=0)
+    beyond, unlike = own > high, (1 - kappa.max(axis=1) > lonely) | apart.any(axis=1)
+    overall = np.maximum(total, noise * (1 + own))
+    guarded = np.where(beyond, overall, np.where(unlike, np.sqrt(total * overall), total))
+    return guarded, guarded - total, beyond | unlike
 
 
 # Helpers

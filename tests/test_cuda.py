@@ -31,6 +31,8 @@ def scores(method, case, device, solver=None):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["softplus", "convolution", "batch_norm", "attention", "softmax"])
 def test_a_gpu_gives_the_audit_of_a_cpu(method, name):
+    if name == "softmax" and method in ("CalibratedRUE", "Error model"):
+        pytest.skip("these are about the residuals of squared error")
     case = cases.CASES[name]()
     np.testing.assert_allclose(scores(method, case, "cuda"), scores(method, case, "cpu"), **TOLERANCE)
 

@@ -22,7 +22,14 @@ def test_the_demo_prints_what_a_clinician_reads_and_draws_its_figures(tmp_path, 
     monkeypatch.setenv("COLUMNS", "100")
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    for words in ("least and the most reliable", "would change by about", "90 % interval", "10 % deferred", "20 % deferred", "AUC"):
+    for words in (
+        "least and the most reliable",
+        "would change by about",
+        "90 % interval",
+        "10 % deferred",
+        "20 % deferred",
+        "AUC",
+    ):
         assert words in result.output
     assert all(name in result.output for name in METHODS)
     assert {path.name for path in tmp_path.glob("*.png")} == {

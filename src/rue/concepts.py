@@ -80,6 +80,11 @@ class TrainingSet(Protocol):
         ...
 
     @property
+    def weight(self) -> Tensor:
+        """What each row's loss is multiplied by: (n,) float64."""
+        ...
+
+    @property
     def units(self) -> int:
         """Number of resampling units, u."""
         ...

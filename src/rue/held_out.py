@@ -9,10 +9,10 @@ import numpy as np
 
 from rue.calibrate.conformal import HeldOutScores
 from rue.calibrate.variance import negative_log_density
+from rue.errors import DataError, NumericalError
 from rue.result import Array, Audit, Interval, Labels
 
 RANGE = log(1e6)  # of the factor that is looked for, either way
-FEW = 20  # held-out rows below which a scale is mostly chance
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ def held_out(audit: Audit, y: Any, group: Any = None) -> HeldOut:
     """Measure an audit of held-out rows by their targets."""
     errors = audit.errors(y)
     covariance = np.asarray(audit.total_covariance)
+    _check(errors, covariance)
     factor = variance_factor(errors, covariance, audit.degrees)
     spread = np.sqrt(factor * np.diagonal(covariance, axis1=1, axis2=2))
     labels = None if group is None else np.asarray(group)
@@ -57,3 +58,19 @@ def variance_factor(errors: Array, covariance: Array, degrees: float) -> float:
         return float(negative_log_density(errors, exp(log_factor) * covariance, degrees).mean())
 
     return exp(float(minimize_scalar(nll, bounds=(-RANGE, RANGE), method="bounded").x))
+
+
+def _check(errors: Array, covariance: Array) -> None:
+    bad = ~np.isfinite(errors).all(axis=1)
+    if bad.any():
+        raise DataError(f"{bad.sum()} of {bad.size} held-out rows have a target that is no finite number; drop them")
+    if not errors.any():
+        raise DataError(
+            "every held-out target equals its prediction, so there is no error to measure a spread by; give the "
+            "targets of rows that nothing was trained on"
+        )
+    if np.linalg.eigvalsh(covariance).min() <= 0:
+        raise NumericalError(
+            "the predictive covariance of some held-out rows is singular, so no factor makes their errors likely; use "
+            "a method with a variance, or more neighbours"
+        )

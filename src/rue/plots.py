@@ -50,7 +50,7 @@ def error_after_deferral(scores: Mapping[str, ArrayLike], loss: ArrayLike) -> "F
 
 
 def spread_and_error(std: ArrayLike, error: ArrayLike, bins: int = 8) -> "Figure":
-    """Error against an audit's standard deviation (m,), and the mean error in equal-count bins with its standard error."""
+    """Error against an audit's deviation (m,), and the mean error in equal-count bins with its standard error."""
     figure, axes = _figure()
     spread, size = np.asarray(std, dtype=float), np.abs(np.asarray(error, dtype=float))
     axes.scatter(spread, size, s=8, color=COLOURS[0], alpha=0.35, linewidths=0, label="one prediction")

@@ -12,6 +12,7 @@ from rue.experiments.paper import page, verdicts
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "docs" / "paper"
+BEYOND = ROOT / "docs" / "beyond"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,9 @@ def reproduction():
 
 def test_the_page_is_made_from_the_published_files(reproduction):
     text = (ROOT / "docs" / "what-we-found.md").read_text()
-    assert reproduction.filled(text, RESULTS) == text
+    assert reproduction.filled(text, reproduction.blocks(RESULTS)) == text
+    beyond = (ROOT / "docs" / "beyond.md").read_text()
+    assert reproduction.filled(beyond, reproduction.beyond_blocks(BEYOND)) == beyond
 
 
 def test_the_published_run_has_all_sets_and_splits():
@@ -74,3 +77,27 @@ def test_what_other_draws_of_splits_gave_is_in_their_file():
     assert f"between {energy['min']:.2f} and {energy['max']:.2f}, mean {energy['mean']:.3f}" in text
     assert f"between .{1000 * auc.loc['energy', 'min']:.0f} and .{1000 * auc.loc['energy', 'max']:.0f}" in text
     assert f"NLL {housing['min']:.2f} to {housing['max']:.2f}" in text
+
+
+def test_one_network_is_at_or_below_deep_ensembles():
+    frame = page.read(BEYOND, "beyond").set_index(["method", "data"])
+    one, beside = frame.loc["One network, calibrated"], frame.loc["DeepEnsemble, same rule"]
+    assert set(one["splits"]) == {20}
+    assert (one["nll"] <= one["published"] + one["published_error"]).all()
+    assert (one["nll"] < one["published"]).sum() >= 5
+    assert (one["nll"] < beside["nll"]).sum() >= 6
+
+
+def test_regions_without_training_rows_are_flagged_and_no_worse_than_constant_noise():
+    frame = page.read(BEYOND, "shift")
+    worse = frame["CalibratedRUE"] - frame["Homoscedastic"]
+    assert (worse <= 0.1).all()
+    assert (worse < 0).groupby(frame["region"]).sum().min() >= 6
+    assert frame["times"].min() >= 3
+
+
+def test_conformal_intervals_cover_what_they_guarantee():
+    frame = page.read(BEYOND, "coverage").query("level == 0.9").set_index(["method", "data"])
+    assert (frame.loc["split conformal", "verdict"] == "within").all()
+    off = (frame.loc["jackknife+", "coverage"] - 0.9).abs()
+    assert sorted(off[off > 0.04].index) == ["yacht"]  # which covers too much, and is said on the page

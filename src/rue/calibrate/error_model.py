@@ -10,7 +10,7 @@ from rue.features import Array
 
 TREES = 300
 LEAF = 10  # rows in a leaf, at least
-ROWS = 20_000  # that a tree is grown on, at most
+ROWS = 3_000  # that a tree is grown on, at most
 FOLDS = 10  # where rows are grouped: trees that never saw the group
 
 

@@ -21,12 +21,22 @@ class LeftOutTerms:
 
 
 def left_out_terms(
-    model: Model, data: TrainingSet, left: LeftOut, rows: Tensor, metric: Metric, steps: Tensor, resampler: Resampler
+    model: Model,
+    data: TrainingSet,
+    slope: Tensor,
+    own: LeftOut,
+    rows: Tensor,
+    metric: Metric,
+    steps: Tensor,
+    resampler: Resampler,
 ) -> LeftOutTerms:
-    """Look at `rows` (s,), in ascending order; `steps` (r, d) are the root of the parameters' covariance."""
-    squares = outer(left.slope).flatten(1)
+    """Look at `rows` (s,), in ascending order; `steps` (r, d) are the root of the parameters' covariance.
+
+    `slope` (n, k) are the left-out residuals; `own` says what leaving out does in the metric of `steps`.
+    """
+    squares = outer(slope).flatten(1)
     toward = weighted_gradients(model, data, torch.ones(1, data.n, dtype=torch.float64))[0]  # Σ∇ℓ: −∇R at an optimum
-    k = left.slope.shape[1]
+    k = slope.shape[1]
     resampled, smoothed, similar = [], [], []
     for batch, jacobian in jacobian_batches(model, data):
         inside = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)].to(jacobian.device)
@@ -34,9 +44,9 @@ def left_out_terms(
             own_rows, solved = jacobian[part - batch.rows.start].double(), metric.solved[part]
             moved = own_rows @ steps.T
             total, pulled = moved @ moved.mT, solved @ toward
-            resampled.append(_without_own(total, pulled, left, part, resampler, data.units))
+            resampled.append(_without_own(total, pulled, own, part, resampler, data.units))
             kappa, which = metric.similarity(own_rows, own_rows @ solved.mT, metric.unit[part])
-            smoothed.append(smooth(kappa, which, squares, POWERS).view(len(POWERS), len(part), k, k))
+            smoothed.append(smooth(kappa, which, squares, metric.weight, POWERS).view(len(POWERS), len(part), k, k))
             similar.append(kappa.max(1).values)
     return LeftOutTerms(torch.cat(resampled), torch.cat(smoothed, dim=1), torch.cat(similar))
 

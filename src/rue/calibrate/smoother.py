@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rue.calibrate.nearest import NearestRows, nearest_rows
 from rue.concepts import Inverse, Model, TrainingSet
-from rue.derivatives import jacobian_batches
+from rue.derivatives import jacobian_batches, outputs
 from rue.errors import SettingError
 from rue.memory import free_bytes
 
@@ -27,7 +27,8 @@ class Metric:
     """The training rows as the inverse curvature sees them."""
 
     solved: Tensor = field(repr=False)  # (n, k, d), H̃⁻¹J of each row
-    size: Tensor = field(repr=False)  # (n,), the Frobenius norm of JH̃⁻¹Jᵀ
+    size: Tensor = field(repr=False)  # (n,), the Frobenius norm of JH̃⁻¹Jᵀ; infinite for a row without weight: κ = 0
+    weight: Tensor = field(repr=False)  # (n,), of the rows in training
     unit: Tensor = field(repr=False)  # (n,)
     nearest: NearestRows | None = field(repr=False)  # where rows are too many to compare with all
     residual: float  # of the solves
@@ -60,38 +61,43 @@ class Metric:
 
 def metric(model: Model, data: TrainingSet, inverse: Inverse) -> Metric:
     """Solve for every training row, once."""
-    needed = COPIES * 8 * data.n * model.theta.numel()
+    count = data.n * outputs(model, next(iter(data.batches())).inputs).shape[1]
+    needed = COPIES * 8 * count * model.theta.numel()
     if needed > free_bytes(model.theta.device):
         raise SettingError(
             f"{data.n} training rows and {model.theta.numel()} parameters would take {needed / 2**30:.1f} GiB to "
             "compare; select= fewer parameters (a last layer), or use LinearRUE"
         )
-    solved, sizes, residual = [], [], 0.0
-    for _, jacobian in jacobian_batches(model, data):
+    solved, sizes, weights, residual = [], [], [], 0.0
+    for batch, jacobian in jacobian_batches(model, data):
         rows = jacobian.double()
         found = inverse.solve(rows.flatten(0, 1))
         residual = max(residual, found.residual)
         solved.append(found.vectors.view_as(rows))
         sizes.append(torch.linalg.matrix_norm(rows @ solved[-1].mT))
+        weights.append(batch.weight.to(rows))
     all_solved = torch.cat(solved)
     nearest = nearest_rows(model, data, all_solved) if data.n > ALL_PAIRS else None
-    return Metric(all_solved, torch.cat(sizes), data.unit.to(all_solved.device), nearest, residual)
+    weight = torch.cat(weights)
+    size = torch.where(weight > 0, torch.cat(sizes), torch.inf)
+    return Metric(all_solved, size, weight, data.unit.to(all_solved.device), nearest, residual)
 
 
-def smooth(similarity: Tensor, rows: Tensor | None, values: Tensor, powers: Sequence[int]) -> Tensor:
-    """Means of values (n, v) weighted by κᵖ (c, s), for each of p powers: (p, c, v).
+def smooth(similarity: Tensor, rows: Tensor | None, values: Tensor, weight: Tensor, powers: Sequence[int]) -> Tensor:
+    """Means of values (n, v) of rows with weight (n,), by κᵖ (c, s), for each of p powers: (p, c, v).
 
     >>> near, far = torch.tensor([[1.0, 0.5]]), torch.tensor([[0.0], [3.0]])
-    >>> smooth(near, None, far, powers=(1, 2)).flatten()  # 1.5/1.5, 0.75/1.25
+    >>> smooth(near, None, far, torch.ones(2), powers=(1, 2)).flatten()  # 1.5/1.5, 0.75/1.25
     tensor([1.0000, 0.6000])
     """
     top = similarity.max(1, keepdim=True).values
-    weight = torch.where(top > 0, similarity / top, torch.ones_like(similarity))  # nothing similar: all rows alike
-    found, raised, power = [], weight, 1
+    near = similarity / top.clamp_min(torch.finfo(similarity.dtype).tiny)
+    share, overall = (weight if rows is None else weight[rows]), weight @ values / weight.sum()
+    found, raised, power = [], near, 1
     for wanted in sorted(powers):
         while 2 * power <= wanted:
             raised, power = raised.square(), 2 * power
-        shaped = raised if power == wanted else weight**wanted
-        mean = shaped @ values if rows is None else torch.einsum("cs,csv->cv", shaped, values[rows])
-        found.append(mean / shaped.sum(1, keepdim=True))
+        shaped = share * (raised if power == wanted else near**wanted)
+        sums = shaped @ values if rows is None else torch.einsum("cs,csv->cv", shaped, values[rows])
+        found.append(torch.where(top > 0, sums / shaped.sum(1, keepdim=True), overall))  # nothing similar: all alike
     return torch.stack(found)

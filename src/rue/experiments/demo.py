@@ -187,8 +187,8 @@ def _summary(held_out: HeldOut) -> str:
         f"\nThe error variance that {HEADLINE} expects, by cause: {axes}. The choice of training patients alone would "
         f"account for {share:.0%} of it: where that is little, a score of resampling alone finds few of the large "
         "errors; compare the AUCs.\n"
-        f"Of the 90 % intervals, made without held-out patients, {inside.value:.0%} hold their patient (n = {inside.n}; "
-        f"95 % confidence: {inside.low:.0%} to {inside.high:.0%}).\n"
+        f"Of the 90 % intervals, made without held-out patients, {inside.value:.0%} hold their patient "
+        f"(n = {inside.n}; 95 % confidence: {inside.low:.0%} to {inside.high:.0%}).\n"
     )
 
 

@@ -33,8 +33,8 @@ Tails = Literal["student", "gaussian"]
 
 TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity")
 LEAST = (0.0, 0.0, 0.0, 0.0, 1.0)  # weights that leave-one-out may not undercut: it sees no shift
-DAMPINGS = (1e-3, 1e-2, 1e-1)  # of the mean eigenvalue, beside none
-ROWS = 5_000  # training rows that the weights are fitted on, at most
+DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
+ROWS = 2_500  # training rows that the weights are fitted on, at most
 TRIAL_ROWS = 1_000  # and the damping chosen on
 CROWDED = 0.3  # effective parameters per unit above which leave-one-out is optimistic (FACTS: coverage .72 to .84)
 
@@ -70,7 +70,8 @@ class CalibratedRUE:
                 )
             base = fit.invert(self.curvature, self.damping, self.solver)
             left = left_out(fit.model, fit.data, base.inverse)
-            known = _known(fit, left, self.seed)
+            root = pull_root(fit.model, fit.data, self.resampler, base.inverse)
+            known = _known(fit, left, root, self.seed)
             view = self._chosen_view(fit, base, known)
             power, weights = _weigh(view, known, DEGREES if self.tails == "student" else (inf,))
             spread = _spread(base.inverse, view, known, power, weights)
@@ -88,19 +89,20 @@ class CalibratedRUE:
             curvature = self.curvature.at(fit.model, fit.data)
             rules = [MeanFraction(fraction) for fraction in DAMPINGS]
             candidates = [base, *(invert(curvature, rule, self.solver) for rule in rules)]
-            trials = [self._view(fit, inverted, known, TRIAL_ROWS) for inverted in candidates]
-            reached = [_weigh(trial, known, (inf,))[1].nll for trial in trials]
+            reached = [
+                _weigh(self._view(fit, inverted, known, TRIAL_ROWS), known, (inf,))[1].nll for inverted in candidates
+            ]  # one view at a time: each holds all gradients
             base = candidates[int(np.argmin(reached))]
         return self._view(fit, base, known, ROWS)
 
     def _view(self, fit: Fitting, inverted: Inverted, known: "Known", count: int) -> "View":
         seen = metric(fit.model, fit.data, inverted.inverse)
-        root = pull_root(fit.model, fit.data, self.resampler, inverted.inverse)
-        steps, residual = inverted.inverse.solve(root)
+        steps, residual = inverted.inverse.solve(known.root)
         usable = torch.nonzero(fit.data.weight > 0).flatten()
         drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
         rows = usable[drawn].sort().values
-        found = left_out_terms(fit.model, fit.data, known.left, rows, seen, steps, self.resampler)
+        own = left_out(fit.model, fit.data, inverted.inverse)  # resampling is taken apart in the metric it is made in
+        found = left_out_terms(fit.model, fit.data, known.left.slope, own, rows, seen, steps, self.resampler)
         return View(inverted, seen, steps, rows, found, max(residual, seen.residual))
 
 
@@ -109,6 +111,7 @@ class Known:
     """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
 
     left: LeftOut = field(repr=False)
+    root: Tensor = field(repr=False)  # (r, d), of the covariance of the resampled gradient
     weight: Array = field(repr=False)  # (n,)
     noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
     points: Array = field(repr=False)  # (n, p), standardised inputs
@@ -185,7 +188,7 @@ class CalibratedSpread:
         smoothed, unlike = [], []
         for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
             kappa, which = self.view.metric.similarity(rows[part], seen[part])
-            smoothed.append(smooth(kappa, which, squares, (self.power,))[0])
+            smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
         return torch.cat(smoothed).view_as(own), torch.cat(unlike)
 
@@ -204,14 +207,14 @@ class CalibratedSpread:
         return torch.where(beyond, lacking, torch.where(unlike[:, None], halfway, torch.zeros_like(lacking)))
 
 
-def _known(fit: Fitting, left: LeftOut, seed: int) -> Known:
+def _known(fit: Fitting, left: LeftOut, root: Tensor, seed: int) -> Known:
     weight = fit.data.weight.cpu().numpy()
     slope = left.slope.cpu().numpy()
     standardise, points = training_points(fit.data)
     described = np.hstack([points, left.fitted.cpu().numpy()])
     errors = error_model(described, slope**2, weight, fit.data.unit.cpu().numpy(), seed)
     noise = (slope * (weight / weight.sum())[:, None]).T @ slope
-    return Known(left, weight, noise, points, standardise, errors)
+    return Known(left, root, weight, noise, points, standardise, errors)
 
 
 def _terms(view: View, known: Known, power: int) -> Array:
@@ -240,7 +243,8 @@ def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, W
 def _spread(inverse: Inverse, view: View, known: Known, power: int, weights: Weights) -> CalibratedSpread:
     rows = view.rows.to(known.left.reach.device)
     reach = _mean_diagonal(known.left.reach[rows])
-    usual = support(reach, view.terms.similarity, known.points, view.metric.unit)
+    seen = known.weight > 0
+    usual = support(reach, view.terms.similarity, known.points[seen], view.metric.unit.cpu()[seen])
     return CalibratedSpread(inverse, view, known, usual, power, weights.values)
 
 
@@ -291,7 +295,7 @@ def _warn_crowded(fit: Fitting, facts: Facts) -> None:
             "narrow; calibrate with held-out rows (auditor.calibrate), or train with a larger penalty"
         )
         fit.said.append(said)
-        warnings.warn(said, RueWarning, stacklevel=4)
+        warnings.warn(said, RueWarning, stacklevel=3)
 
 
 def _error_covariance(expected: Tensor, noise: Tensor) -> Tensor:

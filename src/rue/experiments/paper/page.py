@@ -9,8 +9,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from rue.experiments.paper import beyond_page
+from rue.experiments.paper.coverage import LEVEL, MARKS
+from rue.experiments.paper.coverage import METHODS as KINDS
+from rue.experiments.paper.coverage import findings as coverage_findings
 from rue.experiments.paper.fidelity import SHOWN
 from rue.experiments.paper.figure2 import METHODS
+from rue.experiments.paper.intervals import CONSTANT, LEVELS
+from rue.experiments.paper.markdown import Rows, crossed, markdown, read
 from rue.experiments.paper.parts import REFITS
 from rue.experiments.paper.protocol import LARGE, TITLES
 from rue.experiments.paper.published import COLUMNS
@@ -20,8 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NLL_TITLE = "Negative log likelihood ± standard error (the paper's)"
-
-Rows = list[list[str]]  # the first is the head
+COVERAGE_TITLE = "coverage, % ± standard error over splits, which share rows (target); ✗ missed, ⚠ but warned"
+WIDTH_TITLE = f"mean width in units of the target (over that of {CONSTANT})"
 
 
 def write(folder: Path, outputs: Sequence[str]) -> str:
@@ -45,6 +51,9 @@ def show(folder: Path, outputs: Sequence[str], console: Console) -> None:
             lambda frame: by_data(frame, "spearman", "{:.3f}"),
             SHOWN,
         ),
+        ("coverage", f"{LEVEL:.0%} intervals: {COVERAGE_TITLE}", lambda frame: covered(frame, LEVEL), KINDS),
+        ("coverage", f"{LEVEL:.0%} intervals: {WIDTH_TITLE}", widths, KINDS),
+        ("beyond", beyond_page.NLL, lambda frame: beyond_page.scores(frame, "nll"), beyond_page.METHODS),
     ]
     for name, title, rows, columns in shown:
         if name in outputs:
@@ -56,13 +65,6 @@ def show(folder: Path, outputs: Sequence[str], console: Console) -> None:
             for cells in list(zip(*kept, strict=True))[1:]:
                 table.add_row(*cells)
             console.print(table)
-
-
-def read(folder: Path, name: str) -> "pd.DataFrame":
-    """One of the tables that were written."""
-    import pandas as pd
-
-    return pd.read_csv(folder / f"{name}.csv")
 
 
 def nll(frame: "pd.DataFrame", protocol: str) -> Rows:
@@ -80,13 +82,13 @@ def nll(frame: "pd.DataFrame", protocol: str) -> Rows:
 def auc(frame: "pd.DataFrame", form: str = "{auc:.3f} ({low:.2f}–{high:.2f})") -> Rows:
     """Mean AUC, with its band over splits."""
     means = frame[frame["percentile"] == "mean"]
-    return _crossed(means, lambda row: form.format(**row))
+    return crossed(means, lambda row: form.format(**row))
 
 
 def by_data(frame: "pd.DataFrame", column: str, form: str) -> Rows:
     """A column of a table, a row for each method."""
     kept = frame[frame[column].notna()]
-    return _crossed(kept, lambda row: form.format(row[column]))
+    return crossed(kept, lambda row: form.format(row[column]))
 
 
 def variances(frame: "pd.DataFrame") -> Rows:
@@ -96,7 +98,23 @@ def variances(frame: "pd.DataFrame") -> Rows:
         median, low, high = (_short(row[name]) for name in ("variance_ratio", "smallest", "largest"))
         return f"{median} ({low}–{high})" + (f" ⚠ {row['drifted']}" if row["drifted"] else "")
 
-    return _crossed(frame[frame["variance_ratio"].notna()], cell)
+    return crossed(frame[frame["variance_ratio"].notna()], cell)
+
+
+def covered(frame: "pd.DataFrame", level: float) -> Rows:
+    """Coverage of intervals, beside what it should be."""
+
+    def cell(row: dict[Any, Any]) -> str:
+        said = (f"{100 * row[name]:.1f}" for name in ("coverage", "error", "target"))
+        return "{} ± {} ({})".format(*said) + MARKS[row["verdict"]]
+
+    return crossed(frame[frame["level"] == level], cell)
+
+
+def widths(frame: "pd.DataFrame") -> Rows:
+    """Mean widths of intervals, beside their ratio to those that are the same for all rows."""
+    main = frame[frame["level"] == LEVEL]
+    return crossed(main, lambda row: f"{row['width']:.3g} ({row['relative_width']:.2f})")
 
 
 def costs(frame: "pd.DataFrame") -> Rows:
@@ -119,18 +137,6 @@ def costs(frame: "pd.DataFrame") -> Rows:
     ]
 
 
-def markdown(rows: Rows) -> str:
-    """A table in Markdown.
-
-    >>> print(markdown([["a", "b"], ["1", "2"]]))
-    | a | b |
-    |---|---:|
-    | 1 | 2 |
-    """
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|---|" + "---:|" * (len(rows[0]) - 1), *lines[1:]])
-
-
 def times(folder: Path) -> str:
     """How the run was made, in a sentence."""
     facts = json.loads((folder / "facts.json").read_text())
@@ -151,6 +157,11 @@ def findings(folder: Path) -> str:
 
 def _picture(name: str, text: str) -> Callable[[Path], str]:
     return lambda _: f"![{text}]({name}.svg)"
+
+
+def _coverage_at(level: float) -> Callable[[Path], str]:
+    title = f"{level:.0%} intervals: {COVERAGE_TITLE}."
+    return lambda folder: f"{title}\n\n{markdown(covered(read(folder, 'coverage'), level))}"
 
 
 SECTIONS: dict[str, tuple[str, list[Callable[[Path], str]]]] = {
@@ -180,16 +191,17 @@ SECTIONS: dict[str, tuple[str, list[Callable[[Path], str]]]] = {
             lambda folder: markdown(nll(read(folder, "table1"), "standard")),
         ],
     ),
+    "coverage": (
+        "Coverage of intervals",
+        [
+            _picture("coverage", "Coverage minus target, and widths"),
+            lambda folder: "\n".join(f"- {line}" for line in coverage_findings(read(folder, "coverage"))),
+            *(_coverage_at(level) for level in LEVELS),
+            lambda folder: f"{LEVEL:.0%} intervals: {WIDTH_TITLE}.\n\n{markdown(widths(read(folder, 'coverage')))}",
+        ],
+    ),
+    "beyond": ("Beyond the paper", [beyond_page.write]),
 }
-
-
-def _crossed(frame: "pd.DataFrame", cell: Callable[[dict[Any, Any]], str]) -> Rows:
-    """A row for each method, a column for each data set."""
-    names = list(dict.fromkeys(frame["data"]))
-    by = {(row["method"], row["data"]): cell(row) for row in frame.to_dict("records")}
-    head = ["method", *(TITLES[name] for name in names)]
-    methods = dict.fromkeys(frame["method"])
-    return [head, *([method, *(by.get((method, name), "") for name in names)] for method in methods)]
 
 
 def _short(ratio: float) -> str:

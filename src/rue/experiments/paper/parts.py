@@ -12,12 +12,14 @@ from torch import nn
 
 from rue.concepts import Model
 from rue.errors import RueWarning
+from rue.experiments.paper.chosen_network import CROWDED, PENALTIES, RULE, TRAINING, chosen, tried
+from rue.experiments.paper.intervals import HELD_OUT, LEVELS, MOST, hold_out, with_held_out, without_held_out
 from rue.experiments.paper.protocol import SMALL_SAMPLE, Problem
 from rue.experiments.paper_network import ALPHA, HIDDEN, RECIPE, paper_network, train, train_many
 from rue.integrated import PBP, DeepEnsemble, MCDropout, RefitBootstrap
 from rue.integrated.architecture import flat
 from rue.integrated.training import Adam
-from rue.methods import METHODS
+from rue.methods import METHODS, CalibratedRUE, Homoscedastic
 from rue.models import wrap
 from rue.randomness import untouched
 from rue.result import Array, Audit
@@ -29,7 +31,11 @@ REFITS = 50
 AUDIT_SEED = 1000  # beside the split's number: audits must not draw the refits' own weights
 LITTLE = 1e-3  # the penalty of networks that are regularised otherwise
 AUDITS = tuple(METHODS)
-WITH_NLL = tuple(name for name in AUDITS if name not in ("Kernel density", "Nearest neighbours, distance"))
+CALIBRATED = ("CalibratedRUE", "Error model")  # what leaves rows out: a part of its own
+ONE, ONE_CONSTANT, BESIDE = "One network, calibrated", "One network, constant noise", "DeepEnsemble, same rule"
+SHIFTED = ("CalibratedRUE", "RUE", "LinearRUE", "Homoscedastic")  # what audits rows of a region nothing was learned in
+PLAIN = tuple(name for name in AUDITS if name not in CALIBRATED)
+WITH_NLL = tuple(name for name in PLAIN if name not in ("Kernel density", "Nearest neighbours, distance"))
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,29 @@ def refits(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) 
     return found
 
 
+def retrained(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    """The paper's network of every split, trained without the rows that conformal intervals hold out."""
+    return [{"retrained": own["theta"]} for own in networks([hold_out(problem).kept for problem in problems], ())]
+
+
+def conformal(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    """What split conformal intervals cover, around the networks trained without the held-out rows."""
+    found = []
+    for problem, own in zip(problems, trained, strict=True):
+        parted = hold_out(problem)
+        model = _trained(parted.kept, own["retrained"])
+        found.append(with_held_out(parted, model, CalibratedRUE(seed=AUDIT_SEED + problem.split)))
+    return found
+
+
+def intervals(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    """What intervals without held-out rows cover, around the paper's networks."""
+    return [
+        without_held_out(problem, _trained(problem, own["theta"]), CalibratedRUE(seed=AUDIT_SEED + problem.split))
+        for problem, own in zip(problems, trained, strict=True)
+    ]
+
+
 def integrated(method: Callable[[int], Any]) -> Run:
     """A method that trains, on the architecture its publication has: 50 rectified units."""
 
@@ -88,6 +117,48 @@ def integrated(method: Callable[[int], Any]) -> Run:
         ]
 
     return run
+
+
+def beyond(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    """One network with the penalty that leave-one-out prefers, audited, and a deep ensemble under the same rule."""
+    return [_one_network(problem) | _beside(problem) for problem in problems]
+
+
+def shifted(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    """The paper's network, trained without a region of a feature, audited there."""
+    found = []
+    for problem in problems:
+        (own,) = networks([problem], ())
+        found.append(_audit(problem, own["theta"], SHIFTED) | {"feature": np.array(problem.feature)})
+    return found
+
+
+def _one_network(problem: Problem) -> Arrays:
+    start = time.perf_counter()
+    trials = tried(problem.X, problem.y, problem.split)
+    best = chosen(trials)
+    trained = time.perf_counter()
+    method = CalibratedRUE(seed=AUDIT_SEED + problem.split)
+    audit = method.fit(best.model, (problem.X, problem.y)).audit(problem.X_new)
+    audited = time.perf_counter()
+    constant = Homoscedastic().fit(best.model, (problem.X, problem.y)).audit(problem.X_new)
+    return {
+        **_in_units(problem, audit, ONE),
+        **_in_units(problem, constant, ONE_CONSTANT),
+        f"{ONE}/l2": np.array(best.l2),
+        f"{ONE}/seconds": np.array(audited - start),
+        f"{ONE}/seconds_audit": np.array(audited - trained),
+        f"{ONE}/trials": np.array([[t.l2, t.left_out, t.effective_share, t.passes] for t in trials]),
+    }
+
+
+def _beside(problem: Problem) -> Arrays:
+    """The ensemble as published, but for when its training ends: the time is that of the training alone."""
+    model = wrap(_rectified(problem), loss="squared_error", l2=LITTLE)
+    start = time.perf_counter()
+    auditor = replace(SAME_RULE, seed=problem.split).fit(model, (problem.X, problem.y))
+    seconds = time.perf_counter() - start
+    return {**_in_units(problem, auditor.audit(problem.X_new), BESIDE), f"{BESIDE}/seconds": np.array(seconds)}
 
 
 def _audit(problem: Problem, theta: Array, names: Sequence[str]) -> Arrays:
@@ -158,6 +229,10 @@ def _ensemble(n: int) -> DeepEnsemble:  # 40 epochs, batches of 100 and the adve
     return DeepEnsemble(training=Adam(max(40, _epochs(n, 2_000, 100)), 100, 0.01), adversarial=0.01)
 
 
+# 2 000 epochs are a bound that no training should reach
+SAME_RULE = DeepEnsemble(training=Adam(2_000, 100, 0.01, settled=RULE), adversarial=0.01)
+
+
 def _pbp(n: int) -> PBP:  # noqa: ARG001  one recipe for every size, as published
     return PBP()
 
@@ -172,13 +247,21 @@ def _listed(names: Sequence[str]) -> str:
 
 
 _NETWORK = f"{HIDDEN} hidden units, l2 {ALPHA:g}, {RECIPE!r}, {SMALL_SAMPLE} rows of large sets"
+_BEYOND = f"penalties {PENALTIES}, {TRAINING!r}, at most {CROWDED} effective parameters a row, {CalibratedRUE()!r}"
+_INTERVALS = f"{CalibratedRUE()!r}, levels {LEVELS}, {MOST} test rows"
 
 PARTS: dict[str, Part] = {
     "networks": Part(networks, _NETWORK, at_once=20),
     "pbp": Part(integrated(_pbp), _at_sizes(_pbp), at_once=20),
     "dropout": Part(integrated(_dropout), _at_sizes(_dropout), at_once=10),
     "ensembles": Part(integrated(_ensemble), _at_sizes(_ensemble), at_once=10),
+    "beyond": Part(beyond, f"{_BEYOND}; {SAME_RULE!r}", at_once=1),
+    "shifted": Part(shifted, f"{_NETWORK}; {_listed(SHIFTED)}", at_once=1),
     "likelihoods": Part(audits(WITH_NLL), _listed(WITH_NLL), at_once=1, needs="networks"),
     "refits": Part(refits, f"{REFITS} refits", at_once=4, needs="networks"),
-    "audits": Part(audits(AUDITS), _listed(AUDITS), at_once=1, needs="networks"),
+    "audits": Part(audits(PLAIN), _listed(PLAIN), at_once=1, needs="networks"),
+    "calibrated": Part(audits(CALIBRATED), _listed(CALIBRATED), at_once=1, needs="networks"),
+    "retrained": Part(retrained, f"{_NETWORK}, {HELD_OUT:.0%} of the rows held out", at_once=20),
+    "conformal": Part(conformal, _INTERVALS, at_once=1, needs="retrained"),
+    "intervals": Part(intervals, _INTERVALS, at_once=1, needs="networks"),
 }

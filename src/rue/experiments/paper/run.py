@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from rich.console import Console
 
 from rue.errors import SettingError
-from rue.experiments.paper import claim1, fidelity, figure1, figure2, page, table1
+from rue.experiments.paper import beyond, claim1, coverage, fidelity, figure1, figure2, page, shift, table1
 from rue.experiments.paper.parts import AUDIT_SEED, PARTS
-from rue.experiments.paper.protocol import Protocol, protocols
+from rue.experiments.paper.protocol import REGIONS, Protocol, how_many_lack, nine_tenths, protocols
 from rue.experiments.paper.results import Results, gather
 from rue.experiments.paper.work import Piece, Plan, compute, seconds
 
@@ -23,14 +23,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INTEGRATED = ("pbp", "dropout", "ensembles")
-READS: dict[str, dict[Protocol, tuple[str, ...]]] = {  # what each output reads: parts, by protocol
+Scope = Protocol | Literal["nine tenths"]  # that is one protocol for small sets and another for large ones
+READS: dict[str, dict[Scope, tuple[str, ...]]] = {  # what each output reads: parts, by protocol
     "figure1": {},
     "claim1": {},
-    "figure2": {"paper": ("networks", "refits", "audits")},
-    "fidelity": {"paper": ("networks", "refits", "audits")},
+    "figure2": {"paper": ("networks", "refits", "audits", "calibrated")},
+    "fidelity": {"paper": ("networks", "refits", "audits", "calibrated")},
     "table1": {
-        "paper": ("networks", "refits", "audits", *INTEGRATED),
-        "standard": ("networks", "likelihoods", *INTEGRATED),
+        "paper": ("networks", "refits", "audits", "calibrated", *INTEGRATED),
+        "standard": ("networks", "likelihoods", "calibrated", *INTEGRATED),
+    },
+    "coverage": {"paper": ("networks", "retrained", "conformal", "intervals")},
+    "beyond": {
+        "nine tenths": ("beyond", "ensembles"),
+        "paper": ("networks", "calibrated"),
+        "gap": ("shifted",),
+        "tail": ("shifted",),
     },
 }
 
@@ -76,14 +84,13 @@ def run(what: str, plan: Plan, console: Console) -> None:
 def needed(plan: Plan, outputs: Sequence[str]) -> list[Piece]:
     """Every piece of work behind some outputs, once."""
     pieces = [
-        Piece(protocol, name, part)
+        Piece(nine_tenths(name) if scope == "nine tenths" else scope, name, part)
         for output in outputs
-        for protocol, parts in READS[output].items()
+        for scope, parts in READS[output].items()
         for part in parts
         for name in plan.names
-        if protocol in protocols(name)
     ]
-    return list(dict.fromkeys(pieces))
+    return [piece for piece in dict.fromkeys(pieces) if piece.protocol in protocols(piece.name)]
 
 
 def _figure1(output: Output, _: Sequence[Results]) -> None:
@@ -116,7 +123,28 @@ def _fidelity(output: Output, results: Sequence[Results]) -> None:
 
 
 def _table1(output: Output, results: Sequence[Results]) -> None:
-    output.table("table1", table1.table(results))
+    output.table("table1", table1.table([found for found in results if found.protocol not in REGIONS]))
+
+
+def _coverage(output: Output, results: Sequence[Results]) -> None:
+    frame = coverage.table([found for found in results if found.protocol == "paper"])
+    output.table("coverage", frame)
+    output.figure("coverage", coverage.draw(frame))
+
+
+def _beyond(output: Output, results: Sequence[Results]) -> None:
+    plan = output.plan
+    trained = [found for found in results if found.protocol == nine_tenths(found.name)]
+    frame, costs = beyond.table(trained), beyond.costs(trained)
+    output.table("beyond", frame)
+    output.table("beyond_costs", costs)
+    output.figure("beyond", beyond.draw(frame, costs))
+    features = shift.table([found for found in results if found.protocol in REGIONS])
+    lacking = {(region, name): how_many_lack(name, region, plan.folder) for region in REGIONS for name in plan.names}
+    medians = shift.summary(features, [found for found in results if found.protocol == "paper"], lacking)
+    output.table("shift_features", features)
+    output.table("shift", medians)
+    output.figure("shift", shift.draw(medians))
 
 
 MAKERS: dict[str, Callable[[Output, Sequence[Results]], None]] = {
@@ -125,6 +153,8 @@ MAKERS: dict[str, Callable[[Output, Sequence[Results]], None]] = {
     "figure2": _figure2,
     "fidelity": _fidelity,
     "table1": _table1,
+    "coverage": _coverage,
+    "beyond": _beyond,
 }
 
 
@@ -157,7 +187,7 @@ def _facts(plan: Plan, wanted: Sequence[Piece], wall: float, fresh: int) -> dict
         "device": torch.cuda.get_device_name() if plan.device.startswith("cuda") else "cpu",
         "processes": plan.workers,
         "wall_seconds": round(wall, 1),
-        "resumed": fresh < plan.splits * len(wanted),
+        "resumed": fresh < sum(piece.splits(plan) for piece in wanted),
         "seconds_by_part": {part: round(value, 1) for part, value in seconds(plan, wanted).items()},
         "settings": {part: PARTS[part].settings for part in used},
         "versions": {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rue.experiments.paper.page import read
+from rue.experiments.paper.markdown import read
 from rue.experiments.paper.protocol import LARGE, SPLITS, TITLES
 from rue.experiments.paper.table1 import AFTER, INTEGRATED
 

@@ -19,7 +19,7 @@ from rue.datasets.catalogue import CATALOGUE
 from rue.datasets.splits import STANDARD_SEED
 from rue.errors import DataError, SettingError
 from rue.experiments.paper.parts import PARTS, Arrays
-from rue.experiments.paper.protocol import SMALL_SAMPLE, Protocol, problems
+from rue.experiments.paper.protocol import SMALL_SAMPLE, Protocol, how_many, problems
 from rue.experiments.paper.store import Store
 
 
@@ -64,18 +64,22 @@ class Piece(NamedTuple):
         versions = f"rue {version('rue')}, torch {torch.__version__}"
         return f"{part.settings}, {plan.device}, splits {plan.split_seed}, {versions}; {before}"
 
+    def splits(self, plan: Plan) -> int:
+        """How many there are."""
+        return how_many(self.name, self.protocol, plan.splits, plan.folder)
+
     def finished(self, plan: Plan) -> dict[int, Path]:
         """The file of every split that is done."""
-        found = plan.store.finished(*self, self.settings(plan))
-        return {split: path for split, path in found.items() if split < plan.splits}
+        found, wanted = plan.store.finished(*self, self.settings(plan)), self.splits(plan)
+        return {split: path for split, path in found.items() if split < wanted}
 
     def missing(self, plan: Plan) -> "list[Task]":
         """What is left, cut into what is computed at once, the same cuts whatever was finished before."""
-        done, size = self.finished(plan), PARTS[self.part].at_once
+        done, size, splits = self.finished(plan), PARTS[self.part].at_once, self.splits(plan)
         if plan.device != "cpu" and size > 1:
-            size = plan.splits
+            size = splits
         cuts: dict[int, list[int]] = {}
-        for split in range(plan.splits):
+        for split in range(splits):
             if split not in done:
                 cuts.setdefault(split // size, []).append(split)
         return [Task(self, tuple(cut)) for cut in cuts.values()]
@@ -91,7 +95,7 @@ class Task(NamedTuple):
 def compute(plan: Plan, wanted: Sequence[Piece], console: Console) -> int:
     """Do what is not done yet, what others need first; show how far it is. Returns how many splits were missing."""
     missing = sorted((task for piece in wanted for task in piece.missing(plan)), key=_longest_first)
-    every, left = plan.splits * len(wanted), sum(len(task.splits) for task in missing)
+    every, left = sum(piece.splits(plan) for piece in wanted), sum(len(task.splits) for task in missing)
     if left < every:
         console.print(f"{every - left} of {every} splits of all parts are finished already.")
     for name in dict.fromkeys(task.piece.name for task in missing):
@@ -113,11 +117,13 @@ def compute(plan: Plan, wanted: Sequence[Piece], console: Console) -> int:
 
 def load(plan: Plan, wanted: Sequence[Piece]) -> dict[int, Arrays]:
     """The results of finished pieces, by split."""
-    found: dict[int, Arrays] = {split: {} for split in range(plan.splits)}
+    found: dict[int, Arrays] = {}
     for piece in wanted:
+        splits = piece.splits(plan)
+        found = {split: {} for split in range(splits)} | found
         for path in dict.fromkeys(piece.finished(plan).values()):
             for split, arrays in _stored(plan, path)[0].items():
-                if split < plan.splits:
+                if split < splits:
                     found[split].update(arrays)
     return found
 

@@ -1,0 +1,601 @@
+"""The audit that calibrates itself, against plain arithmetic, refits and laws."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+from torch.utils.data import DataLoader, TensorDataset
+
+import oracles
+import rue
+from rue.calibrate.smoother import POWERS
+from rue.errors import DataError, ModelError, RueWarning, SettingError
+from rue.methods.calibrated_rue import DAMPINGS, TERMS, _terms
+from rue.solve import Fixed, NoDamping
+
+LEAST = (0, 0, 0, 0, 1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_trees():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rue.calibrate.error_model.TREES", 30)
+        yield
+
+
+def ridge(X, y, l2=1.0):
+    """A linear module at the minimum of Σ ½(y − f)² + ½ l2 ‖θ‖², the bias penalised too."""
+    D, Y = np.hstack([X, np.ones((len(X), 1))]), np.asarray(y, dtype=float).reshape(len(X), -1)
+    theta = np.linalg.solve(D.T @ D + l2 * np.eye(D.shape[1]), D.T @ Y)
+    module = torch.nn.Linear(X.shape[1], Y.shape[1]).double()
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor(theta[:-1].T))
+        module.bias.copy_(torch.tensor(theta[-1]))
+    return module
+
+
+def wrap(module, l2=1.0):
+    return rue.wrap(module, loss="squared_error", l2=l2)
+
+
+def constant(X):
+    return 0.5
+
+
+def table(n, p=3, m=0, seed=0, noise=constant):
+    """X, y of n + m rows: a linear mean and noise that may depend on the inputs."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n + m, p))
+    return X, X @ np.linspace(1, -1, p) + noise(X) * generator.normal(size=n + m)
+
+
+def network(X, y, l2=0.1, hidden=4, seed=0):
+    """A softplus net near a minimum."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        net = torch.nn.Sequential(torch.nn.Linear(X.shape[1], hidden), torch.nn.Softplus(), torch.nn.Linear(hidden, 1))
+    net, inputs, targets = net.double(), torch.tensor(X), torch.tensor(y)
+    optimiser = torch.optim.LBFGS(net.parameters(), max_iter=60)
+
+    def closure():
+        optimiser.zero_grad()
+        penalty = sum(parameter.square().sum() for parameter in net.parameters())
+        objective = 0.5 * (net(inputs)[:, 0] - targets).square().sum() + 0.5 * l2 * penalty
+        objective.backward()
+        return objective
+
+    optimiser.step(closure)
+    return net
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A net, its rows, inputs to audit (some far away), and G, r as the oracles take them."""
+    X, y = table(80, p=2, m=40, noise=lambda X: 0.5 * np.exp(1.5 * X[:, 1]))
+    X[100:] *= 2.5
+    net = network(X[:80], y[:80])
+    G = oracles.output_jacobian(net, X[:80])[:, 0]
+    r = oracles.predict_at(net, oracles.flat(net), X[:80])[:, 0] - y[:80]
+    return net, X[:80], y[:80], X[80:], G, r
+
+
+# Equality with plain arithmetic
+
+
+@pytest.fixture(scope="module")
+def audited(small):
+    net, X, y, X_new, _, _ = small
+    auditor = rue.CalibratedRUE(damping=NoDamping()).fit(wrap(net, 0.1), (X, y))
+    return auditor, auditor.audit(X_new)
+
+
+def test_every_term_at_a_training_row_is_that_without_the_row(small, audited):
+    *_, G, r = small
+    spread = audited[0].assess
+    slopes, h = oracles.left_out_slopes(G, r, 0.1)
+    kappa, noise = oracles.squared_cosines(G, 0.1), (slopes**2).mean()
+    for power in POWERS:
+        terms = _terms(spread.view, spread.known, power)[:, :, 0, 0]
+        np.testing.assert_allclose(terms[0], noise, rtol=1e-6)
+        np.testing.assert_allclose(terms[1], oracles.left_out_rue(G, r, 0.1), rtol=1e-6)
+        np.testing.assert_allclose(terms[2], oracles.smoothed(kappa, slopes**2, power), rtol=1e-6)
+        np.testing.assert_allclose(terms[4], noise * h / (1 - h), rtol=1e-6)
+    np.testing.assert_allclose(spread.view.terms.similarity, kappa.max(1), rtol=1e-6)
+    assert audited[0].facts["left_out_std"] == pytest.approx([np.sqrt(noise)], rel=1e-6)
+
+
+@pytest.mark.parametrize("resampler", [rue.resample.Poisson(), rue.resample.Jackknife()])
+def test_other_resamplers_keep_their_own_covariance_when_a_row_is_left_out(small, resampler):
+    net, X, y, _, G, r = small
+    auditor = rue.CalibratedRUE(damping=NoDamping(), resampler=resampler).fit(wrap(net, 0.1), (X, y))
+    wanted = oracles.left_out_rue(G, r, 0.1, *resampler.covariance(80))
+    np.testing.assert_allclose(auditor.assess.view.terms.resampling[:, 0, 0], wanted, rtol=1e-6)
+
+
+def test_no_other_weights_make_the_left_out_residuals_more_likely(small, audited):
+    *_, G, r = small
+    slopes, _ = oracles.left_out_slopes(G, r, 0.1)
+    facts, spread = audited[0].facts, audited[0].assess
+    found = np.array([facts["weights"][name] for name in TERMS])
+    terms = _terms(spread.view, spread.known, facts["smoother_power"])[:, :, 0, 0]
+    assert facts["left_out_nll"] == pytest.approx(oracles.mean_nll(found, terms, slopes, facts["degrees"]), abs=1e-6)
+    reached = oracles.least_nll(terms, slopes, LEAST, facts["degrees"])[1]
+    assert facts["left_out_nll"] == pytest.approx(reached, abs=1e-6)
+
+
+def test_the_power_is_the_one_that_left_out_residuals_like_best(small, audited):
+    *_, G, r = small
+    slopes, _ = oracles.left_out_slopes(G, r, 0.1)
+    spread = audited[0].assess
+    reached = [
+        oracles.least_nll(_terms(spread.view, spread.known, power)[:, :, 0, 0], slopes, LEAST, inf)[1]
+        for power in (spread.power, *(power for power in (spread.power // 2, 2 * spread.power) if power in POWERS))
+    ]
+    assert reached[0] <= min(reached) + 1e-6
+
+
+def test_the_total_at_new_inputs_is_the_weighed_sum_with_its_guard(small, audited):
+    net, X, _, X_new, G, r = small
+    auditor, audit = audited
+    spread = auditor.assess
+    predicted = oracles.predict_at(net, oracles.flat(net), X_new)
+    expected = spread.known.errors.forest.predict(np.hstack([(X_new - X.mean(0)) / X.std(0), predicted]))
+    G_new = oracles.output_jacobian(net, X_new)[:, 0]
+    total, guard, scarce = oracles.calibrated_variance(
+        G, r, 0.1, X, G_new, X_new, spread.weights, spread.power, expected
+    )
+    np.testing.assert_allclose(audit.total_std**2, total, rtol=1e-6)
+    np.testing.assert_array_equal(audit.scarce, scarce)
+    own = (oracles.left_out_slopes(G, r, 0.1)[0] ** 2).mean() * oracles.own_products(G, 0.1, G_new)
+    np.testing.assert_allclose(audit.axes["scarcity"] ** 2, spread.weights[4] * own + guard, rtol=1e-6)
+    assert (guard > 0).any()
+    assert (guard == 0).any()
+
+
+def test_a_damping_of_zero_is_no_damping(small, audited):
+    net, X, y, X_new, _, _ = small
+    found = rue.CalibratedRUE(damping=Fixed(0.0)).fit(wrap(net, 0.1), (X, y)).audit(X_new)
+    np.testing.assert_allclose(found.total_std, audited[1].total_std, rtol=1e-9)
+
+
+# Axes, weights, score
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_squares_of_the_axes_sum_to_the_total_and_no_weight_undercuts_its_least(seed, outputs):
+    X, y = table(70, seed=seed, noise=lambda X: 0.1 + np.abs(X[:, 2]))
+    Y = y if outputs == 1 else np.stack([y, y**2 / 3 - X[:, 0]], axis=1)
+    auditor = rue.CalibratedRUE(seed=seed).fit(wrap(ridge(X, Y)), (X, Y))
+    audit = auditor.audit(1.5 * X[:30])
+    assert list(audit.axes) == ["noise and local misfit", "resampling", "scarcity"]
+    np.testing.assert_allclose(sum(part**2 for part in audit.axes.values()), audit.total_std**2, rtol=1e-9)
+    assert all(value >= 0 for value in auditor.facts["weights"].values())
+    assert auditor.facts["weights"]["scarcity"] >= 1 - 1e-9
+    trace = np.trace(audit.total_covariance, axis1=1, axis2=2)
+    np.testing.assert_allclose(audit.score, np.sqrt(trace), rtol=1e-9)
+    if outputs == 1:
+        np.testing.assert_allclose(audit.score, audit.total_std, rtol=1e-9)
+    assert list(audit.to_frame()["scarce"]) == audit.scarce.tolist()
+
+
+@pytest.mark.parametrize("damping", [NoDamping(), Fixed(3.0), None])
+def test_std_is_that_of_linear_rue_under_the_same_damping(small, damping):
+    net, X, y, X_new, _, _ = small
+    auditor = rue.CalibratedRUE(damping=damping).fit(wrap(net, 0.1), (X, y))
+    same = rue.LinearRUE(damping=Fixed(auditor.facts["damping"])).fit(wrap(net, 0.1), (X, y))
+    np.testing.assert_allclose(auditor.audit(X_new).std, same.audit(X_new).std, rtol=1e-6)
+
+
+@given(st.integers(-6, 6))
+@settings(max_examples=5)
+def test_targets_in_another_unit_scale_every_spread_of_a_linear_model(exponent):
+    X, y = table(60, m=20, noise=lambda X: 0.2 + np.abs(X[:, 0]))
+    one, other = (
+        rue.CalibratedRUE(damping=NoDamping())
+        .fit(wrap(ridge(X[:60], c * y[:60])), (X[:60], c * y[:60]))
+        .audit(2 * X[60:])
+        for c in (1.0, 2.0**exponent)
+    )
+    for name in ("std", "noise_std", "total_std", "score", "prediction"):
+        np.testing.assert_allclose(getattr(other, name), 2.0**exponent * getattr(one, name), rtol=1e-5)
+    for name, part in one.axes.items():
+        np.testing.assert_allclose(other.axes[name], 2.0**exponent * part, rtol=1e-4, atol=1e-6 * 2.0**exponent)
+    np.testing.assert_array_equal(one.scarce, other.scarce)
+
+
+def quadruples(n, seed=0):
+    """Four rows at each input; two targets with the same squares whose products sum to zero at each."""
+    generator = np.random.default_rng(seed)
+    X = np.repeat(generator.normal(size=(n, 2)), 4, axis=0)
+    size = np.repeat(np.exp(X[::4, 0]) * np.abs(generator.normal(size=n)), 4)
+    return X, size * np.tile([1, 1, -1, -1], n), size * np.tile([1, -1, 1, -1], n), np.repeat(np.arange(n), 4)
+
+
+def test_two_outputs_alike_are_audited_as_one():
+    X, one, other, group = quadruples(30)
+    both = np.stack([one, other], axis=1)
+    method = rue.CalibratedRUE(tails="gaussian")  # a joint Student-t is not the product of two
+    single = method.fit(wrap(ridge(X, one)), rue.Data(X, one, group=group))
+    double = method.fit(wrap(ridge(X, both)), rue.Data(X, both, group=group))
+    alone, pair = single.audit(2 * X[::4]), double.audit(2 * X[::4])
+    for j in range(2):
+        np.testing.assert_allclose(pair.total_std[:, j], alone.total_std, rtol=1e-3)
+    np.testing.assert_allclose(pair.score, np.sqrt(2) * alone.score, rtol=1e-3)
+    np.testing.assert_array_equal(pair.scarce, alone.scarce)
+    assert double.facts["smoother_power"] == single.facts["smoother_power"]
+    assert double.facts["left_out_nll"] == pytest.approx(2 * single.facts["left_out_nll"], abs=1e-4)
+
+
+# Groups and example weights: targets change and the network does not, so that only residuals do
+
+
+def seen(module, X, y, **columns):
+    """The left-out terms of all rows at some power, resampling included, and what the forest says: (t, n, k, k)."""
+    auditor = rue.CalibratedRUE(damping=NoDamping()).fit(wrap(module), rue.Data(X, y, **columns))
+    return _terms(auditor.assess.view, auditor.assess.known, 4), auditor
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_is_said_of_a_unit_does_not_depend_on_its_own_targets(grouped):
+    X, y = table(60)
+    group = np.arange(60) % 15 if grouped else np.arange(60)
+    module, own = ridge(X, y), group == 7
+    poisoned = y + 100.0 * own
+    columns = {"group": group} if grouped else {}
+    plain, poison = seen(module, X, y, **columns)[0], seen(module, X, poisoned, **columns)[0]
+    for term in (1, 2, 3):  # resampling, neighbours, error model
+        np.testing.assert_allclose(poison[term, own], plain[term, own], rtol=1e-5, err_msg=TERMS[term])
+        assert (poison[term, ~own] > 1.5 * plain[term, ~own]).any(), TERMS[term]
+
+
+def test_rows_of_a_group_are_never_compared_with_each_other():
+    X, y = table(40)
+    X = np.repeat(X, 2, axis=0)  # every row twice: without groups, its copy is the most similar row
+    y = np.repeat(y, 2)
+    _, apart = seen(ridge(X, y), X, y, group=np.repeat(np.arange(40), 2))
+    _, loose = seen(ridge(X, y), X, y)
+    assert float(apart.assess.view.terms.similarity.max()) < 1 - 1e-9
+    assert float(loose.assess.view.terms.similarity.min()) > 1 - 1e-9
+
+
+def test_a_row_of_weight_two_is_a_pair_of_rows_that_leave_together():
+    X, y = table(50)
+    weight = 1.0 + (np.arange(50) < 10)
+    twice = np.concatenate([np.arange(50), np.arange(10)])
+    module = ridge(X[twice], y[twice])
+    (weighed, one), (paired, other) = seen(module, X, y, weight=weight), seen(module, X[twice], y[twice], group=twice)
+    for term in (0, 2, 4):  # noise, neighbours, scarcity
+        np.testing.assert_allclose(paired[term, :50], weighed[term], rtol=1e-9, err_msg=TERMS[term])
+    assert one.facts["left_out_std"] == pytest.approx(other.facts["left_out_std"], rel=1e-9)
+    assert one.facts["effective_parameters"] == pytest.approx(other.facts["effective_parameters"], rel=1e-9)
+
+
+def test_a_row_without_weight_is_as_if_it_were_not_there():
+    X, y = table(60, m=20)
+    module, weight = ridge(X[:60], y[:60]), np.r_[np.ones(60), np.zeros(3)]
+    added = np.vstack([X[:60], [[9.0, 9.0, 9.0], [0, 0, 0], [0.1, 0, 0]]])  # far away, and among the others
+    wrong = np.r_[y[:60], 1000.0, -1000.0, 1000.0]
+    (plain, one), (poison, other) = seen(module, X[:60], y[:60]), seen(module, added, wrong, weight=weight)
+    assert other.facts["calibrated_on"] == 60
+    for term in (0, 2, 4):
+        np.testing.assert_allclose(poison[term], plain[term], rtol=1e-9, err_msg=TERMS[term])
+    np.testing.assert_allclose(poison[1], plain[1], rtol=0.02)  # the resampler counts 63 units
+    far = np.array([[9.0, 9.0, 9.0]])
+    assert other.audit(far).scarce.all()
+    assert one.audit(far).scarce.all()
+    np.testing.assert_allclose(other.audit(X[60:]).total_std, one.audit(X[60:]).total_std, rtol=0.25)
+
+
+# The damping trap
+
+
+def crowd(seed=0, n=60, hidden=12):
+    """A net with many parameters on few noisy rows."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, 3))
+    y = np.sin(2 * X[:, 0]) + 0.5 * generator.normal(size=n) * np.exp(X[:, 1] / 2)
+    return X, y, network(X, y, l2=0.5, hidden=hidden, seed=seed)
+
+
+def test_left_out_residuals_do_not_depend_on_the_damping_that_is_chosen():
+    chosen = set()
+    for seed in range(4):
+        X, y, net = crowd(seed)
+        auditor = rue.CalibratedRUE().fit(wrap(net, 0.5), (X, y))
+        G = oracles.output_jacobian(net, X)[:, 0]
+        r = oracles.predict_at(net, oracles.flat(net), X)[:, 0] - y
+        slopes, _ = oracles.left_out_slopes(G, r, 0.5)
+        assert auditor.facts["left_out_std"][0] == pytest.approx(np.sqrt((slopes**2).mean()), rel=1e-6)
+        mean = np.trace(G.T @ G + 0.5 * np.eye(G.shape[1])) / G.shape[1]
+        added = auditor.facts["damping"]
+        chosen.add(added)
+        assert any(added == pytest.approx(fraction * mean, rel=1e-6) for fraction in (0, *DAMPINGS))
+        # recomputed for each damping, constant noise would always like the largest best
+        recomputed = [
+            np.log((oracles.left_out_slopes(G, r, 0.5 + fraction * mean)[0] ** 2).mean()) for fraction in (0, *DAMPINGS)
+        ]
+        assert recomputed == sorted(recomputed, reverse=True)
+        # resampling is taken apart in the damped metric
+        rows = auditor.assess.view.terms.resampling[:, 0, 0]
+        np.testing.assert_allclose(rows, oracles.left_out_rue(G, r, 0.5 + added), rtol=1e-5)
+        if added < 0.9 * DAMPINGS[-1] * mean:
+            chosen.add("not the largest")
+    assert "not the largest" in chosen
+    assert any(isinstance(added, float) and added > 0 for added in chosen)
+
+
+# What pays and what does not
+
+
+def measured(method, X, y, n):
+    """Mean NLL and mean AUC of a method on the rows after the first n."""
+    audit = method.fit(wrap(ridge(X[:n], y[:n])), (X[:n], y[:n])).audit(X[n:])
+    return -audit.log_prob(y[n:]).mean(), rue.evaluate.mean_auc(audit.score, audit.errors(y[n:])[:, 0])
+
+
+def compared(others, **settings):
+    """Means of `measured` over three data sets, with n = 400 and m = 500: (1 + others, 2)."""
+    found = []
+    for seed in range(3):
+        X, y = table(400, m=500, seed=seed, **settings)
+        found.append([measured(method, X, y, 400) for method in (rue.CalibratedRUE(), *others)])
+    return np.mean(found, axis=0)
+
+
+def test_terms_that_do_not_pay_cost_little():
+    (own, _), (constant, _) = compared([rue.Homoscedastic()])
+    assert own < constant + 0.02
+
+
+def test_noise_of_a_feature_that_the_mean_ignores_is_found():
+    def noise(X):
+        return 0.5 * np.exp(0.8 * X[:, 1])  # the middle coefficient of the mean is zero
+
+    (nll, auc), (_, plain), (constant, _) = compared([rue.LinearRUE(), rue.Homoscedastic()], noise=noise)
+    assert auc > plain + 0.1
+    assert nll < constant - 0.2
+
+
+def test_heavy_tails_are_noticed():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(1000, 2))
+    y = X[:, 0] + generator.standard_t(3, size=1000)
+    model = wrap(ridge(X[:400], y[:400]))
+    student, gaussian = (rue.CalibratedRUE(tails=tails).fit(model, (X[:400], y[:400])) for tails in TAILS)
+    assert student.facts["degrees"] <= 5
+    assert gaussian.facts["degrees"] == inf
+    assert student.facts["left_out_nll"] < gaussian.facts["left_out_nll"] - 0.02
+    assert student.audit(X[400:]).log_prob(y[400:]).mean() > gaussian.audit(X[400:]).log_prob(y[400:]).mean() + 0.02
+
+
+TAILS = ("student", "gaussian")
+
+
+@pytest.mark.parametrize("degrees", [3.0, 7.0, inf])
+def test_the_density_integrates_to_one_with_the_stated_deviation(audited, degrees):
+    audit = replace(audited[1], degrees=degrees)
+    row = 3
+
+    def density(value):
+        targets = audit.prediction.copy()
+        targets[row] = value
+        return float(np.exp(audit.log_prob(targets)[row]))
+
+    centre, deviation = audit.prediction[row], audit.total_std[row]
+    mass = sum(integrate.quad(density, *ends)[0] for ends in ((-inf, centre), (centre, inf)))
+    assert mass == pytest.approx(1, abs=1e-6)
+    far = (40 if degrees == inf else 4000) * deviation
+    square = sum(
+        integrate.quad(lambda v: (v - centre) ** 2 * density(v), *ends, limit=400)[0]
+        for ends in ((centre - far, centre), (centre, centre + far))
+    )
+    assert square == pytest.approx(deviation**2, rel=2e-3)
+    lower, upper, _ = audit.interval(0.8, by="distribution")
+    assert integrate.quad(density, lower[row], upper[row])[0] == pytest.approx(0.8, abs=1e-6)
+
+
+@pytest.mark.parametrize("degrees", [3.0, 20.0])
+def test_the_density_of_several_outputs_is_scipys_multivariate_t(degrees):
+    X, y = table(60)
+    Y = np.stack([y, X[:, 0] - y], axis=1)
+    audit = rue.CalibratedRUE().fit(wrap(ridge(X, Y)), (X, Y)).audit(X[:5])
+    audit, targets = replace(audit, degrees=degrees), audit.prediction + np.array([0.3, -1.0])
+    for i, found in enumerate(audit.log_prob(targets)):
+        shape = audit.total_covariance[i] * (degrees - 2) / degrees
+        wanted = stats.multivariate_t(audit.prediction[i], shape, df=degrees).logpdf(targets[i])
+        assert found == pytest.approx(wanted, rel=1e-9)
+
+
+# Inputs unlike the training rows
+
+
+def test_inputs_like_the_training_rows_are_seldom_called_scarce():
+    shares = []
+    for seed in range(4):  # each of three ranges is left by one in a hundred
+        X, y = table(500, m=1000, seed=seed)
+        auditor = rue.CalibratedRUE(damping=NoDamping()).fit(wrap(ridge(X[:500], y[:500])), (X[:500], y[:500]))
+        shares.append(auditor.audit(X[500:]).scarce.mean())
+    assert np.mean(shares) <= 0.03, shares
+
+
+def test_inputs_far_away_in_a_gap_or_with_a_new_category_are_scarce():
+    X, y = table(300, p=3)
+    X[:, 1] = np.where(X[:, 1] > 0, X[:, 1] + 1.5, X[:, 1])  # nothing between 0 and 1.5
+    X[:, 2] = np.digitize(X[:, 2], [-0.5, 0.5])  # 0, 1 or 2
+    auditor = rue.CalibratedRUE().fit(wrap(ridge(X, y)), (X, y))
+    usual = np.array([[0.0, -0.4, 1.0]])
+    assert not auditor.audit(usual).scarce.any()
+    strange = np.array([[30.0, -0.4, 1.0], [0.0, 0.75, 1.0], [0.0, -0.4, 3.0], [0.0, -0.4, 0.5]])
+    assert auditor.audit(strange).scarce.all()
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_beyond_the_leverage_of_training_rows_the_variance_is_at_least_that_of_all_residuals(grouped):
+    X, y = table(200, p=2, noise=lambda X: 0.05 + (X[:, 0] > 0))
+    data = rue.Data(X, y, group=np.arange(200) // 4) if grouped else (X, y)
+    auditor = rue.CalibratedRUE().fit(wrap(ridge(X, y)), data)
+    quiet = np.stack([-np.linspace(0.5, 9, 40), np.zeros(40)], axis=1)
+    audit, floor = auditor.audit(quiet), auditor.facts["left_out_std"][0]
+    beyond = quiet[:, 0] < -4
+    assert audit.scarce[beyond].all()
+    assert (audit.total_std[beyond] >= floor).all()
+    assert audit.total_std[0] < floor / 2
+    assert not audit.scarce[0]
+
+
+def test_between_training_rows_but_unlike_them_the_variance_is_half_way_to_all_residuals():
+    X, y = table(300, p=2, noise=lambda X: 0.02 + (X[:, 0] > 0))
+    X[:, 1] = np.where(X[:, 1] > 0, X[:, 1] + 0.8, X[:, 1] - 0.8)
+    auditor = rue.CalibratedRUE(damping=NoDamping()).fit(wrap(ridge(X, y)), (X, y))
+    gap, near = auditor.audit(np.array([[-1.0, 0.0]])), auditor.audit(np.array([[-1.0, 0.81]]))
+    assert gap.scarce[0]
+    assert not near.scarce[0]
+    floor = auditor.facts["left_out_std"][0]
+    assert near.total_std[0] < gap.total_std[0] < floor
+    guard = gap.total_std[0] ** 2
+    plain = guard - float(gap.axes["scarcity"][0] ** 2)  # all but scarcity: below the unguarded total
+    assert guard >= np.sqrt(plain) * floor * (1 - 1e-9)
+
+
+# Intervals
+
+
+def by_hand(moved, scores, spread, level):
+    """Barber et al.: the ⌈level(n + 1)⌉-th smallest of f₋ᵢ + reach, the same from above of f₋ᵢ − reach."""
+    position = int(np.ceil(round(level * (len(scores) + 1), 9)))
+    return np.sort(moved - scores * spread)[-position], np.sort(moved + scores * spread)[position - 1]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_the_interval_is_jackknife_plus_with_real_refits_of_a_linear_model(grouped, outputs):
+    X, y = table(48, m=6)
+    Y = y[:, None] if outputs == 1 else np.stack([y, X[:, 0] * X[:, 1] + y], axis=1)
+    unit = np.arange(48) // (3 if grouped else 1)
+    data = rue.Data(X[:48], Y[:48], group=unit) if grouped else (X[:48], Y[:48])
+    auditor = rue.CalibratedRUE().fit(wrap(ridge(X[:48], Y[:48])), data)
+    audit = auditor.audit(X[48:])
+    refits = [ridge(X[:48][unit != u], Y[:48][unit != u]) for u in unit]
+    without, own = (
+        np.stack([oracles.predict_at(refit, oracles.flat(refit), rows) for refit, rows in zip(refits, at, strict=True)])
+        for at in ([X[48:]] * 48, X[:48, None])
+    )
+    scores = np.abs(Y[:48] - own[:, 0]) / auditor.left_out.spread
+    spread = audit.total_std.reshape(6, outputs)
+    for level in (0.5, 0.9):
+        lower, upper, said = audit.interval(level)
+        assert "not guaranteed" in said
+        for i in range(6):
+            for j in range(outputs):
+                wanted = by_hand(without[:, i, j], scores[:, j], spread[i, j], level)
+                found = lower.reshape(6, -1)[i, j], upper.reshape(6, -1)[i, j]
+                np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_the_full_conformal_interval_ends_where_refits_cease_to_accept():
+    X, y = table(30, m=3)
+    auditor = rue.CalibratedRUE().fit(wrap(ridge(X[:30], y[:30])), (X[:30], y[:30]))
+    audit = auditor.audit(X[30:])
+    lower, upper, said = audit.interval(0.8, by="full conformal")
+    assert "exact for ridge regression" in said
+
+    def accepted(i, value):
+        rows, targets = np.vstack([X[:30], X[30 + i]]), np.r_[y[:30], value]
+        D = np.hstack([rows, np.ones((31, 1))])
+        left, h = oracles.left_out_slopes(D, D @ _theta(ridge(rows, targets)) - targets, 1.0)
+        assert h[-1] > 0
+        scores = np.abs(left[:30]) / auditor.left_out.spread[:, 0]
+        return 1 + (scores >= np.abs(left[30]) / audit.total_std[i]).sum() > 0.2 * 31
+
+    for i in range(3):
+        small = 1e-6 * (upper[i] - lower[i])
+        assert accepted(i, lower[i] + small)
+        assert accepted(i, upper[i] - small)
+        assert not accepted(i, lower[i] - small)
+        assert not accepted(i, upper[i] + small)
+
+
+def _theta(module):
+    return np.r_[module.weight.detach().numpy()[0], module.bias.detach().numpy()]
+
+
+def test_the_kind_of_interval_can_be_asked_for(audited):
+    audit = audited[1]
+    default, same = audit.interval(0.9), audit.interval(0.9, by="jackknife+")
+    np.testing.assert_array_equal(default.lower, same.lower)
+    assert "Student-t" in audit.interval(by="distribution").guarantee or audit.degrees == inf
+    with pytest.raises(SettingError, match=r"no interval by 'bootstrap'.*jackknife\+, full conformal, distribution"):
+        audit.interval(by="bootstrap")
+    with pytest.raises(SettingError, match="no interval by 'split conformal'"):
+        audit.interval(by="split conformal")
+
+
+def test_full_conformal_is_not_offered_for_groups_weights_or_several_outputs():
+    X, y = table(40)
+    both = np.stack([y, -y + X[:, 0] ** 2], axis=1)
+    cases = [
+        (y, rue.Data(X, y, group=np.arange(40) // 2)),
+        (y, rue.Data(X, y, weight=np.linspace(0.5, 2, 40))),
+        (both, rue.Data(X, both)),
+    ]
+    for targets, data in cases:
+        audit = rue.CalibratedRUE().fit(wrap(ridge(X, targets)), data).audit(X[:4])
+        assert np.isfinite(audit.interval().lower).all()
+        with pytest.raises(SettingError, match="no interval by 'full conformal'"):
+            audit.interval(by="full conformal")
+
+
+def test_inputs_that_cannot_be_read_again_in_the_same_order_have_no_such_intervals(small, audited):
+    X_new = torch.tensor(small[3])
+    ordered = audited[0].audit(DataLoader(TensorDataset(X_new), batch_size=7))
+    np.testing.assert_allclose(ordered.interval().lower, audited[1].interval().lower, rtol=1e-9)
+    shuffled = audited[0].audit(DataLoader(TensorDataset(X_new), batch_size=7, shuffle=True))
+    torch.rand(1)  # the loader's next order is another
+    with pytest.raises(DataError, match="a loader that does not shuffle"):
+        shuffled.interval()
+    assert np.isfinite(shuffled.interval(by="distribution").lower).all()
+
+
+# Refusals and warnings
+
+
+def test_too_many_effective_parameters_are_said():
+    X, y, _ = crowd(n=30)
+    net = network(X, y, l2=0.05, hidden=12)
+    with pytest.warns(RueWarning, match=r"effective parameters for 30 rows .*auditor\.calibrate") as caught:
+        auditor = rue.CalibratedRUE().fit(wrap(net, 0.05), (X, y))
+    assert auditor.facts["effective_share"] > 0.3
+    assert any("effective parameters" in said for said in auditor.audit(X).facts["warnings"])
+    assert {record.filename for record in caught} == {__file__}
+
+
+def test_another_loss_is_refused_with_advice_and_rue_audit_takes_linear_rue():
+    X, y = table(40)
+
+    def absolute(outputs, targets):
+        return torch.nn.functional.huber_loss(outputs[:, 0], targets, reduction="none")
+
+    with pytest.raises(ModelError, match=r'loss="squared_error"; for another loss use LinearRUE'):
+        rue.CalibratedRUE().fit(rue.wrap(ridge(X, y), loss=absolute, l2=1.0), (X, y))
+    found = rue.audit(ridge(X, y), train=(X, y), inputs=X[:3], loss=absolute, l2=1.0)
+    assert found.method == "LinearRUE"
+    assert rue.audit(ridge(X, y), train=(X, y), inputs=X[:3], loss="squared_error", l2=1.0).method == "CalibratedRUE"
+
+
+@pytest.mark.slow
+def test_intervals_without_held_out_rows_cover_about_as_often_as_they_say():
+    inside = {"jackknife+": [], "full conformal": [], "distribution": []}
+    for seed in range(40):
+        X, y = table(100, m=100, seed=seed, noise=lambda X: 0.3 * np.exp(0.7 * X[:, 0]))
+        audit = rue.CalibratedRUE().fit(wrap(ridge(X[:100], y[:100])), (X[:100], y[:100])).audit(X[100:])
+        for by, shares in inside.items():
+            lower, upper, _ = audit.interval(0.9, by=by)
+            shares.append(((lower <= y[100:]) & (y[100:] <= upper)).mean())
+    for by, shares in inside.items():
+        assert abs(np.mean(shares) - 0.9) < 0.03, (by, np.mean(shares))  # standard error about 0.006

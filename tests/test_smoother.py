@@ -1,0 +1,289 @@
+"""The parts of a calibrated variance: smoother, nearest rows, ranges of the training rows, forest and weights."""
+
+from math import inf
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import oracles
+import rue
+from rue.calibrate.error_model import error_model
+from rue.calibrate.nearest import COUNT
+from rue.calibrate.scarcity import FEATURES, support
+from rue.calibrate.smoother import POWERS, smooth
+from rue.calibrate.variance import fit_weights, negative_log_density
+from rue.derivatives import jacobian
+from rue.left_out import leverage
+from rue.solve import NoDamping
+
+seed = st.integers(0, 10_000)
+
+
+def rows_of(seed, n=40, p=3):
+    return np.random.default_rng(seed).normal(size=(n, p))
+
+
+# Smoother
+
+
+@given(seed, st.sampled_from([*POWERS, 3, 5]))
+def test_a_smoothed_value_is_the_mean_by_powers_of_similarity_and_weight(seed, power):
+    generator = np.random.default_rng(seed)
+    kappa, values, weight = generator.uniform(size=(6, 30)), generator.normal(size=(30, 2)), generator.uniform(size=30)
+    found = smooth(torch.tensor(kappa), None, torch.tensor(values), torch.tensor(weight), (power,))[0]
+    for j in range(2):
+        np.testing.assert_allclose(found[:, j], oracles.smoothed(kappa, values[:, j], power, weight), rtol=1e-9)
+
+
+@given(seed)
+def test_some_rows_give_what_all_would_if_the_others_were_not_similar(seed):
+    generator = np.random.default_rng(seed)
+    which = np.stack([generator.permutation(30)[:7] for _ in range(5)])
+    kappa, values = np.zeros((5, 30)), torch.tensor(generator.normal(size=(30, 3)))
+    np.put_along_axis(kappa, which, generator.uniform(0.1, 1, size=(5, 7)), axis=1)
+    near, weight = torch.tensor(np.take_along_axis(kappa, which, axis=1)), torch.ones(30, dtype=torch.float64)
+    some = smooth(near, torch.tensor(which), values, weight, POWERS)
+    torch.testing.assert_close(some, smooth(torch.tensor(kappa), None, values, weight, POWERS))
+
+
+def test_where_nothing_is_similar_all_rows_count_alike_and_not_those_nearest():
+    values, weight = torch.arange(10.0).double()[:, None], torch.ones(10, dtype=torch.float64)
+    for rows, count in ((None, 10), (torch.tensor([[0, 1, 2]]), 3)):
+        found = smooth(torch.zeros(1, count, dtype=torch.float64), rows, values, weight, (1, 8))
+        assert found.flatten().tolist() == [4.5, 4.5]
+
+
+# Nearest rows
+
+
+@pytest.fixture(scope="module")
+def both():
+    """The same audit with all pairs, and with the nearest rows only."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(1200, 3))
+    y = np.sin(X[:, 0]) + np.exp(X[:, 1] / 2) * generator.normal(size=1200) / 3
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Linear(3, 6), torch.nn.Softplus(), torch.nn.Linear(6, 1)).double()
+    model = rue.wrap(net, loss="squared_error", l2=1.0)
+    found = []
+    for limit in (20_000, 100):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rue.calibrate.error_model.TREES", 30)
+            patch.setattr("rue.calibrate.smoother.ALL_PAIRS", limit)
+            found.append(rue.CalibratedRUE(damping=NoDamping()).fit(model, (X[:1000], y[:1000])))
+    return found, X[1000:]
+
+
+def test_the_nearest_rows_smooth_nearly_as_all_rows_do(both):
+    (full, near), X_new = both
+    assert full.assess.view.metric.nearest is None
+    assert near.assess.view.metric.nearest is not None
+    for power in (8, 32, 128):
+        one, other = (a.assess.view.terms.smoothed[POWERS.index(power), :, 0, 0].numpy() for a in (full, near))
+        assert stats.spearmanr(one, other).statistic > 0.95
+        assert np.median(other / one) == pytest.approx(1, abs=0.02)
+    one, other = full.audit(X_new), near.audit(X_new)
+    assert stats.spearmanr(one.total_std, other.total_std).statistic > 0.95
+    assert np.median(other.total_std / one.total_std) == pytest.approx(1, abs=0.02)
+
+
+def test_rows_that_are_compared_are_compared_exactly_and_no_others_are_held(both):
+    (full, near), X_new = both
+    inputs = torch.tensor(X_new[:9])
+    rows = jacobian(full.model, inputs).double()
+    own = leverage(rows, full.assess.inverse)[0]
+    every, none = full.assess.view.metric.similarity(rows, own)
+    some, which = near.assess.view.metric.similarity(rows, own)
+    assert none is None
+    assert every.shape == (9, 1000)
+    assert some.shape == which.shape == (9, COUNT)
+    torch.testing.assert_close(some, every.gather(1, which), rtol=1e-9, atol=1e-12)
+    assert (every.max(1).values - some.max(1).values).abs().max() < 1e-6
+    assert near.assess.view.metric.chunk() * COUNT * rows[0].numel() <= 2**22
+
+
+def test_a_group_larger_than_the_nearest_rows_is_not_compared_with_itself(both, monkeypatch):
+    monkeypatch.setattr("rue.calibrate.error_model.TREES", 30)
+    monkeypatch.setattr("rue.calibrate.smoother.ALL_PAIRS", 100)
+    X, group = both[1].repeat(4, axis=0), np.repeat([0, 1], 400)
+    X[400:] += 10  # two clouds far apart: the nearest rows are all of the own group
+    y = 100.0 * (group == 1)
+    net = torch.nn.Linear(3, 1).double()
+    torch.nn.init.zeros_(net.weight)
+    torch.nn.init.zeros_(net.bias)
+    model = rue.wrap(net, loss="squared_error", l2=1e6)
+    auditor = rue.CalibratedRUE(damping=NoDamping()).fit(model, rue.Data(X, y, group=group))
+    smoothed = auditor.assess.view.terms.smoothed[2, :, 0, 0].numpy()
+    overall = float(auditor.assess.known.noise[0, 0])  # errors are zero in one group and twice this in the other
+    assert (smoothed[group == 0] > 0.999 * overall).all()
+    assert (smoothed[group == 1] < 1.001 * overall).all()
+
+
+# Ranges of the training rows
+
+
+@given(seed, st.integers(2, 30))
+def test_a_value_is_apart_where_it_is_further_from_all_rows_than_they_are_from_each_other(seed, n):
+    points, new = rows_of(seed, n, 2), 2 * rows_of(seed + 1, 20, 2)
+    found = support(torch.zeros(n), torch.ones(n), points, torch.arange(n))
+    nearest = np.sort(np.abs(points[:, None] - points[None]), axis=1)[:, 1]
+    allowed = np.quantile(nearest, 1 - 0.01 / 2, axis=0)
+    distance = np.abs(new[:, None] - points[None]).min(axis=1)
+    alike = torch.ones(20, n)
+    np.testing.assert_array_equal(found.unlike(alike, new), (distance > allowed + 1e-5).any(axis=1))
+    assert not found.unlike(torch.ones(n, n), points).any()
+
+
+def test_the_ranges_are_those_that_one_in_a_hundred_leaves():
+    found = support(torch.linspace(0, 1, 1001), 1 - torch.linspace(0, 0.5, 1001), np.zeros((4, 2)), torch.arange(4))
+    assert found.leverage == pytest.approx(0.99, abs=1e-6)
+    assert found.dissimilarity == pytest.approx(0.495, abs=1e-6)
+    assert found.beyond(torch.tensor([0.98, 0.995])).tolist() == [False, True]
+    assert found.unlike(torch.tensor([[0.1, 0.51], [0.1, 0.50]]), np.zeros((2, 2))).tolist() == [False, True]
+
+
+def test_rows_of_a_group_that_share_their_values_do_not_make_every_other_value_strange():
+    values = np.repeat(np.linspace(0, 1, 20), 5)[:, None]
+    unit, alike = torch.arange(20).repeat_interleave(5), torch.ones(1, 100)
+    grouped = support(torch.zeros(100), torch.ones(100), values, unit)
+    loose = support(torch.zeros(100), torch.ones(100), values, torch.arange(100))
+    between = values[:1] + 0.5 / 19
+    assert not grouped.unlike(alike, between).any()
+    assert loose.unlike(alike, between).all()
+    assert grouped.unlike(alike, values[-1:] + 0.2).all()
+
+
+def test_single_features_are_not_looked_at_where_there_are_thousands():
+    points = np.zeros((5, FEATURES + 1))
+    many = support(torch.zeros(5), torch.ones(5), points, torch.arange(5))
+    assert many.values is None
+    assert not many.unlike(torch.ones(1, 5), points[:1] + 9).any()
+    few = support(torch.zeros(5), torch.ones(5), points[:, 1:], torch.arange(5))
+    assert few.unlike(torch.ones(1, 5), points[:1, 1:] + 9).all()
+
+
+# The forest
+
+
+@pytest.fixture
+def few_trees(monkeypatch):
+    monkeypatch.setattr("rue.calibrate.error_model.TREES", 40)
+
+
+def test_what_trees_say_of_a_row_they_never_saw_does_not_depend_on_its_error(few_trees):
+    points, squares, unit = rows_of(0, 120), rows_of(1, 120, 1) ** 2, np.arange(120)
+    poisoned = squares.copy()
+    poisoned[17] += 1000
+    one, other = (error_model(points, s, np.ones(120), unit, seed=0).out_of_bag for s in (squares, poisoned))
+    assert other[17] == pytest.approx(one[17], rel=1e-9)
+    assert (np.delete(other, 17) > 5 * np.delete(one, 17)).any()
+
+
+def test_groups_leave_the_forest_together(few_trees):
+    points, squares, group = rows_of(0, 120), rows_of(1, 120, 2) ** 2, np.arange(120) % 12
+    own = group == 3
+    poisoned = squares + 1000.0 * own[:, None]
+    one, other = (error_model(points, s, np.ones(120), group, seed=0).out_of_bag for s in (squares, poisoned))
+    np.testing.assert_allclose(other[own], one[own], rtol=1e-9)
+    assert (other[~own] > 5 * one[~own]).any()
+
+
+def test_a_row_without_weight_teaches_the_forest_nothing(few_trees):
+    points, squares = rows_of(0, 120), rows_of(1, 120, 1) ** 2
+    weight = np.ones(120)
+    weight[::4] = 0
+    poisoned = np.where(weight[:, None] > 0, squares, 1e6)
+    one, other = (error_model(points, s, weight, np.arange(120), seed=0) for s in (squares, poisoned))
+    np.testing.assert_allclose(other(points), one(points), rtol=1e-9)
+    assert other.out_of_bag.max() < 100
+
+
+def test_the_forest_finds_where_errors_are_large(few_trees):
+    points = rows_of(0, 400)
+    squares = (np.exp(points[:, :1]) * rows_of(1, 400, 1)) ** 2
+    found = error_model(points, squares, np.ones(400), np.arange(400), seed=0)
+    assert stats.spearmanr(found.out_of_bag[:, 0], points[:, 0]).statistic > 0.7
+    new = rows_of(2, 200)
+    assert stats.spearmanr(found(new)[:, 0], new[:, 0]).statistic > 0.7
+    assert (found(new) > 0).all()
+
+
+# Weights
+
+
+def covariances(seed, t=3, n=60, k=2):
+    """Random positive definite terms, and residuals drawn under some weights of them."""
+    generator = np.random.default_rng(seed)
+    roots = generator.normal(size=(t, n, k, k))
+    terms = roots @ roots.swapaxes(-1, -2) + 0.1 * np.eye(k)
+    total = np.einsum("t,tnij->nij", generator.uniform(0, 2, size=t), terms)
+    return terms, np.einsum("nij,nj->ni", np.linalg.cholesky(total), generator.normal(size=(n, k)))
+
+
+@given(seed, st.sampled_from([1, 2]), st.sampled_from([inf, 4.0]))
+def test_no_step_away_from_the_fitted_weights_is_better(seed, k, degrees):
+    terms, residual = covariances(seed, k=k)
+    weight = np.random.default_rng(seed).uniform(0.5, 2, size=60)
+    least = (0.0, 0.3, 0.0)
+    fitted = fit_weights(terms, residual, weight, least, (degrees,))
+
+    def nll(weights):
+        covariance = np.einsum("t,tnij->nij", weights, terms)
+        if degrees == inf:
+            each = [stats.multivariate_normal.logpdf(e, cov=c) for e, c in zip(residual, covariance, strict=True)]
+        else:
+            shape = covariance * (degrees - 2) / degrees
+            each = [stats.multivariate_t.logpdf(e, shape=c, df=degrees) for e, c in zip(residual, shape, strict=True)]
+        return -np.average(each, weights=weight)
+
+    assert fitted.nll == pytest.approx(nll(fitted.values), abs=1e-6)
+    assert (fitted.values >= np.array(least) - 1e-12).all()
+    for term in range(3):
+        for step in (-0.02, 0.02):
+            other = fitted.values.copy()
+            other[term] = max(other[term] + step, least[term])
+            assert fitted.nll <= nll(other) + 1e-6
+
+
+@given(seed, st.floats(1e-4, 1e4), st.floats(1e-4, 1e4))
+def test_weights_follow_the_units_of_terms_and_residuals(seed, unit, size):
+    terms, residual = covariances(seed)
+    one = fit_weights(terms, residual, np.ones(60), (0, 0, 0))
+    scaled = terms * np.array([size, 1, 1])[:, None, None, None] * unit**2
+    other = fit_weights(scaled, unit * residual, np.ones(60), (0, 0, 0))
+    np.testing.assert_allclose(other.values * [size, 1, 1], one.values, rtol=1e-2, atol=1e-3)
+    assert other.nll == pytest.approx(one.nll + 2 * np.log(unit), abs=1e-5)
+
+
+@given(seed, st.sampled_from([inf, 3.0, 20.0]))
+def test_densities_are_scipys(seed, degrees):
+    terms, residual = covariances(seed, n=5)
+    found = negative_log_density(residual, terms[0], degrees)
+    for value, e, c in zip(found, residual, terms[0], strict=True):
+        if degrees == inf:
+            wanted = stats.multivariate_normal.logpdf(e, cov=c)
+        else:
+            wanted = stats.multivariate_t.logpdf(e, shape=c * (degrees - 2) / degrees, df=degrees)
+        assert value == pytest.approx(-wanted, rel=1e-9)
+
+
+def test_degrees_of_freedom_are_those_that_are_most_likely():
+    generator = np.random.default_rng(0)
+    ones = np.ones((1, 2000, 1, 1))
+    for draw, low, high in (
+        (generator.standard_t(4, size=(2000, 1)), 3, 7),
+        (generator.normal(size=(2000, 1)), 20, inf),
+    ):
+        fitted = fit_weights(ones, draw, np.ones(2000), (0.0,), (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, inf))
+        assert low <= fitted.degrees <= high
+
+
+def test_residuals_that_are_all_zero_still_have_a_variance():
+    fitted = fit_weights(np.ones((2, 10, 1, 1)), np.zeros((10, 1)), np.ones(10), (0.0, 1.0))
+    assert np.isfinite(fitted.values).all()
+    assert fitted.values[1] >= 1
