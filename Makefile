@@ -31,7 +31,8 @@ docs: .venv/dev  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 
-bench: .venv-bench/ready  ## time and memory against laplace-torch, literal loops and real refits
+bench: .venv-bench/ready  ## time and memory of the calibrated audit, and against laplace-torch, literal loops and real refits
+	OMP_NUM_THREADS=2 .venv-bench/bin/python benchmarks/calibrated.py
 	OMP_NUM_THREADS=2 .venv-bench/bin/python benchmarks/run.py
 
 package: .venv/dev  ## build wheel and sdist and run each in an empty environment

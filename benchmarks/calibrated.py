@@ -1,6 +1,6 @@
 """Time and memory of a calibrated audit: 5,000 rows, 50 softplus units, 5,000 audited inputs.
 
-The promise: within 20 seconds and 2 GB on two cores. Exits with status 1 where it is broken.
+The promise: within 20 seconds and 2 GB on two cores; kept here with one thread. Exits with status 1 where it is broken.
 """
 
 import os
@@ -15,7 +15,7 @@ import torch
 import rue
 
 ROWS, AUDITED, FEATURES, HIDDEN = 5_000, 5_000, 8, 50
-THREADS = 2
+THREADS = 1  # of two cores: a second thread that shares its core with other work only waits
 MOST_SECONDS = 20.0
 MOST_BYTES = 2e9
 MIB = 2**20

@@ -1,7 +1,7 @@
 """Put the results of `rue paper` into the documentation: python docs/reproduction.py paper-output [beyond-output].
 
 Tables and figures are copied to docs/paper (the facts of the other runs in `RUNS` are put there by hand) and those of
-`rue paper beyond` and `rue paper coverage` to docs/beyond; the blocks of docs/what-we-found.md and docs/beyond.md between
+`rue paper beyond` and `rue paper coverage` to docs/beyond; the blocks of what-we-found.md and beyond.md between
 `<!-- name -->` and `<!-- end -->` are made anew from them.
 `tests/paper/test_results.py` fails when the page and the files disagree.
 """

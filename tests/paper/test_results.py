@@ -65,6 +65,11 @@ def test_claims_that_must_hold_hold():
     assert "has a higher mean AUC than RUE: on 6 of 8 sets" in said  # also in the README
     assert re.search(r"higher mean AUC than Laplace and kernel density: on [678] of 8", said)
     assert re.search(r"at least \.9 with real refits: on [78] of 8", said)
+    assert "CalibratedRUE has a lower NLL than RUE: on 8 of 8 sets" in said
+    assert "CalibratedRUE has a higher mean AUC than the nearest neighbours' residual: on 8 of 8 sets" in said
+    assert re.search(r"CalibratedRUE has a higher mean AUC than the error model alone: on [678] of 8 sets", said)
+    assert float(re.search(r"Mean AUC over the sets: CalibratedRUE (\S+),", said)[1]) >= 0.75
+    assert float(re.search(r"paper's protocol: CalibratedRUE (\S+),", said)[1]) <= 1.22
     for method in ("PBP", "MCDropout", "DeepEnsemble"):
         assert re.search(rf"{method}, trained here: .* on [678] of 8 sets", said)
 
@@ -101,3 +106,19 @@ def test_conformal_intervals_cover_what_they_guarantee():
     assert (frame.loc["split conformal", "verdict"] == "within").all()
     off = (frame.loc["jackknife+", "coverage"] - 0.9).abs()
     assert sorted(off[off > 0.04].index) == ["yacht"]  # which covers too much, and is said on the page
+
+
+def test_the_readmes_table_is_in_the_files():
+    frame = page.read(BEYOND, "beyond").set_index(["method", "data"])
+    said = {
+        "one network, calibrated": frame.loc["One network, calibrated", "nll"],
+        "deep ensemble of five, trained beside it under the same rule": frame.loc["DeepEnsemble, same rule", "nll"],
+        "deep ensemble of five, recipe picked on the test rows": frame.loc["DeepEnsemble", "nll"],
+        "deep ensembles, published": frame.loc["DeepEnsemble", "published"],
+    }
+    readme = (ROOT / "README.md").read_text()
+    for name, values in said.items():
+        assert f"| {name} | " + " | ".join(f"{value:.2f}" for value in values) + " |" in readme
+    costs = page.read(BEYOND, "beyond_costs")
+    ratio = costs["one_network"].sum() / costs["ensemble"].sum()
+    assert f"It takes {ratio:.2f} times as long" in readme
