@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 LAYERS = [
     {"errors"},
-    {"memory", "progress", "randomness", "trees"},
+    {"memory", "progress", "randomness", "settings", "trees"},
     {"concepts"},
     {"models"},
     {"data"},

@@ -20,6 +20,7 @@ from rue.errors import ModelError, RueWarning, SettingError
 from rue.left_out import LeftOut, left_out
 from rue.progress import track
 from rue.randomness import generator, untouched
+from rue.settings import check_parts
 from rue.solve.choice import invert
 
 Array = NDArray[np.float64]
@@ -120,7 +121,7 @@ def leave_one_out(
     >>> found.prediction.round(6).tolist(), found.residual.round(6).tolist()
     ([4.0, 4.0, 2.0, 2.0], [4.0, 4.0, -4.0, -4.0])
     """
-    check_settings(curvature, damping, solver)
+    check_parts(curvature=curvature, damping=damping, solver=solver)
     with reading(model, data, "leave_one_out") as (bound, rows):
         started = time.perf_counter()
         inverted = invert(curvature.at(bound, rows), damping, solver)
@@ -229,18 +230,6 @@ def reading(model: Any, data: Any, who: str) -> Iterator[tuple[Model, Rows]]:
     with untouched(), torch.inference_mode(False):
         rows, bound = training_rows(data, model)
         yield bound, rows
-
-
-def check_settings(curvature: CurvatureRule, damping: Damping | None, solver: Solver | None) -> None:
-    """Objects, not their names or classes."""
-    wanted = (
-        ("curvature", curvature, "at", "GaussNewton() or Hessian()"),
-        ("damping", damping, "__call__", "Fixed(0.1), MeanFraction() or NoDamping()"),
-        ("solver", solver, "factor", "Cholesky(), Dual() or ConjugateGradient()"),
-    )
-    for name, value, member, examples in wanted:
-        if value is not None and (isinstance(value, type) or not hasattr(value, member)):
-            raise SettingError(f"{name} must be an object such as {examples}, got {value!r}")
 
 
 def _drawn_units(units: int, count: int, seed: int) -> Tensor:

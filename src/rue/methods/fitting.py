@@ -18,6 +18,7 @@ from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
 from rue.errors import ModelError, RueWarning, SettingError
 from rue.randomness import untouched
+from rue.settings import WANTED, check_parts
 from rue.solve.choice import Inverted, invert
 
 
@@ -82,19 +83,8 @@ def fitting(method: object, model: Model, data: Any) -> Iterator[Fitting]:
         yield Fitting(method, bound, rows, started)
 
 
-WANTED = {
-    "curvature": ("at", "GaussNewton() or Hessian()"),
-    "damping": ("__call__", "Fixed(0.1), SmallestEigenvalue(), MeanFraction() or NoDamping()"),
-    "solver": ("factor", "Cholesky(), Eigen(), Dual() or ConjugateGradient()"),
-    "resampler": ("draw", "Multinomial(), BayesianBootstrap(), Poisson() or Jackknife()"),
-}
-
-
 def _check_settings(method: object) -> None:
-    for name, (member, examples) in WANTED.items():
-        value = getattr(method, name, None)
-        if value is not None and (isinstance(value, type) or not hasattr(value, member)):
-            raise SettingError(f"{name} must be an object such as {examples}, got {value!r}")
+    check_parts(**{name: getattr(method, name, None) for name in WANTED})
     seed = getattr(method, "seed", 0)
     if not isinstance(seed, int):
         raise SettingError(f"seed must be a whole number, so that the audit can be repeated, got {seed!r}")
