@@ -1535,12 +1535,22 @@ DECISIONS = [
     ),
 ]
 
+ZERO = torch.nn.Linear(X.shape[1], 1).to(X)
+torch.nn.init.zeros_(ZERO.weight)
+torch.nn.init.zeros_(ZERO.bias)
+
 CALIBRATION = [
     BadInput(
         "A calibrated audit is asked for another loss than squared error",
         lambda: rue.CalibratedRUE().fit(wrap(loss=lambda f, t: (f[:, 0] - t).square()), (X, y)),
         ModelError,
         r'residuals of loss="squared_error".*use LinearRUE',
+    ),
+    BadInput(
+        "A model without any residuals is calibrated",
+        lambda: rue.CalibratedRUE().fit(rue.wrap(ZERO, loss="squared_error", l2=1.0), (X, torch.zeros(len(X)))),
+        NumericalError,
+        r"no residuals to calibrate by; use LinearRUE",
     ),
     BadInput(
         "Tails are named wrongly",

@@ -19,7 +19,7 @@ from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.concepts import Assessment, CurvatureRule, Damping, Facts, Inputs, Inverse, Model, Resampler, Solver
 from rue.curvature import GaussNewton
 from rue.derivatives import jacobian, outputs
-from rue.errors import ModelError, RueWarning, SettingError
+from rue.errors import ModelError, NumericalError, RueWarning, SettingError
 from rue.features import Array, Standardiser, coordinates, training_points
 from rue.influence import pull_root
 from rue.left_out import LeftOut, left_out, leverage
@@ -214,6 +214,11 @@ def _known(fit: Fitting, left: LeftOut, root: Tensor, seed: int) -> Known:
     described = np.hstack([points, left.fitted.cpu().numpy()])
     errors = error_model(described, slope**2, weight, fit.data.unit.cpu().numpy(), seed)
     noise = (slope * (weight / weight.sum())[:, None]).T @ slope
+    if not (np.diagonal(noise) > 0).all():
+        raise NumericalError(
+            "the model predicts every training row exactly, also without the row: there are no residuals to calibrate "
+            "by; use LinearRUE, and hold rows out to see its errors"
+        )
     return Known(left, root, weight, noise, points, standardise, errors)
 
 
