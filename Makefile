@@ -11,7 +11,7 @@ help:  ## show this list
 demo: .venv/core  ## train the paper's network on diabetes patients and audit its predictions
 	$(BIN)/rue demo
 
-paper: .venv/paper  ## reproduce the paper, in about an hour on two cores; goes on where it stopped
+paper: .venv/paper  ## reproduce the paper and what lies beyond, in hours on two cores; goes on where it stopped
 	$(BIN)/rue paper all
 
 test: .venv/dev  ## the test suite, under ten minutes on two cores

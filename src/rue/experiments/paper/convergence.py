@@ -88,7 +88,8 @@ class LeastSquares:
         def loss(own: Tensor) -> Tensor:
             return 0.5 * (self._outputs(own, self.X) - self.y).square().sum()
 
-        return grad(loss)(near).double() + self.l2 * theta
+        slope: Tensor = grad(loss)(near).double() + self.l2 * theta
+        return slope
 
     def _gram(self, theta: Tensor, seed: int) -> Tensor:
         """JᵀJ + l2 (d, d): gradients in the rows' precision, sums in double; from some of many rows, as if from all."""

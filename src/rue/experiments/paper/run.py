@@ -31,7 +31,7 @@ READS: dict[str, dict[Scope, tuple[str, ...]]] = {  # what each output reads: pa
     "fidelity": {"paper": ("networks", "refits", "audits", "calibrated")},
     "table1": {
         "paper": ("networks", "refits", "audits", "calibrated", *INTEGRATED),
-        "standard": ("networks", "likelihoods", "calibrated", *INTEGRATED),
+        "standard": ("networks", "likelihoods", *INTEGRATED),
     },
     "coverage": {"paper": ("networks", "retrained", "conformal", "intervals")},
     "beyond": {
