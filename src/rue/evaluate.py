@@ -354,7 +354,9 @@ def _check_rows(name: str, column: NDArray[np.float64], bad: NDArray[np.bool_], 
 def _degrees(degrees: float) -> float:
     """Degrees of freedom of a distribution that has a standard deviation."""
     if not degrees > 2:
-        raise InputError(f"degrees is {degrees:g}, expected above 2, where a Student-t distribution has a std")
+        raise InputError(
+            f"degrees is {degrees:g}, expected above 2, where a Student-t distribution has a std; inf is Gaussian"
+        )
     return degrees
 
 

@@ -15,7 +15,7 @@ from rue.integrated.training import Settled
 from rue.randomness import generator
 
 CHUNK = 2_048  # rows whose gradients are held at a time
-ROWS_FOR_EACH = 2  # of the d parameters that the curvature of a step is made of; the slope is that of all rows
+ROWS_FOR_EACH = 4  # of the d parameters that the curvature of a step is made of; the slope is that of all rows
 TRIALS = 20  # dampings tried for one step
 EASIER, HARDER = 1 / 3, 4.0  # factors of the damping after a good step, and after one that made it worse
 GOOD, POOR = 0.5, 0.1  # shares of the foretold fall
