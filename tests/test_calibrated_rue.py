@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from torch.utils.data import DataLoader, TensorDataset
 
+import cases
 import oracles
 import rue
 from rue.calibrate.smoother import POWERS
@@ -599,3 +600,16 @@ def test_intervals_without_held_out_rows_cover_about_as_often_as_they_say():
             shares.append(((lower <= y[100:]) & (y[100:] <= upper)).mean())
     for by, shares in inside.items():
         assert abs(np.mean(shares) - 0.9) < 0.03, (by, np.mean(shares))  # standard error about 0.006
+
+
+def test_std_is_that_of_linear_rue_whatever_damping_is_chosen(monkeypatch):
+    def damped(self, fit, base, known):
+        curvature = self.curvature.at(fit.model, fit.data)
+        return self._view(fit, base._replace(inverse=rue.solve.Cholesky().factor(curvature, 1.0)), known, 100)
+
+    monkeypatch.setattr(rue.CalibratedRUE, "_chosen_view", damped)
+    case = cases.CASES["softplus"]()
+    auditor = rue.CalibratedRUE().fit(case.wrap(), (case.X, case.y))
+    plain = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    assert auditor.assess.view.inverted.inverse is not auditor.assess.inverse
+    np.testing.assert_allclose(auditor.audit(case.X_new).std, plain.std, rtol=1e-10)

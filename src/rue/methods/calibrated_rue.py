@@ -74,7 +74,8 @@ class CalibratedRUE:
             known = _known(fit, left, root, self.seed)
             view = self._chosen_view(fit, base, known)
             power, weights = _weigh(view, known, DEGREES if self.tails == "student" else (inf,))
-            spread = _spread(base.inverse, view, known, power, weights)
+            plain = base.inverse.solve(root).vectors
+            spread = _spread(base.inverse, plain, view, known, power, weights)
             rows = _left_out_rows(fit, base.inverse, view, known, power, weights)
             facts = _facts(view, known, power, weights)
             _warn_crowded(fit, facts)
@@ -141,6 +142,7 @@ class CalibratedSpread:
     """The weighed terms at new inputs."""
 
     inverse: Inverse = field(repr=False)  # as trained: of the scarcity term
+    plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance as trained: of the plain std
     view: View = field(repr=False)
     known: Known = field(repr=False)
     support: Support = field(repr=False)
@@ -152,8 +154,7 @@ class CalibratedSpread:
         rows = jacobian(model, inputs).double()
         predicted = outputs(model, inputs)
         own, residual = leverage(rows, self.inverse)
-        moved = rows @ self.view.steps.T
-        resampling = moved @ moved.mT
+        resampling, plain = (moved @ moved.mT for moved in (rows @ self.view.steps.T, rows @ self.plain.T))
         points = coordinates(inputs)
         smoothed, unlike = self._compare(rows, own, self.known.standardise(points))
         expected = self.known.errors(np.hstack([self.known.standardise(points), predicted.double().cpu().numpy()]))
@@ -171,7 +172,7 @@ class CalibratedSpread:
         total = noise + weighed[1]
         return Assessment(
             predicted,
-            resampling,
+            plain,
             noise,
             score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
             total=total,
@@ -245,12 +246,14 @@ def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, W
     return best, fit_weights(_terms(view, known, best), residual, weight, LEAST, degrees)
 
 
-def _spread(inverse: Inverse, view: View, known: Known, power: int, weights: Weights) -> CalibratedSpread:
+def _spread(
+    inverse: Inverse, plain: Tensor, view: View, known: Known, power: int, weights: Weights
+) -> CalibratedSpread:
     rows = view.rows.to(known.left.reach.device)
     reach = _mean_diagonal(known.left.reach[rows])
     seen = known.weight > 0
     usual = support(reach, view.terms.similarity, known.points[seen], view.metric.unit.cpu()[seen])
-    return CalibratedSpread(inverse, view, known, usual, power, weights.values)
+    return CalibratedSpread(inverse, plain, view, known, usual, power, weights.values)
 
 
 def _left_out_rows(
@@ -272,7 +275,7 @@ def _left_out_rows(
         leverage=left.share[rows].cpu().numpy(),
         spread=np.sqrt(total),
         inverse=inverse,
-        single=data.units == data.n and pulled.ndim == 2 and bool((data.weight == 1).all()) and len(known.noise) == 1,
+        single=data.units == data.n and bool((data.weight == 1).all()) and len(known.noise) == 1,
     )
 
 
