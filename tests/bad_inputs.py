@@ -209,7 +209,7 @@ LOSSES = [
         "The loss has an unknown name",
         lambda: wrap(loss="mse"),
         ModelError,
-        r"unknown loss 'mse'; known: squared_error, or give a callable",
+        r"unknown loss 'mse'; known: .*squared_error, or give a callable; you may mean 'squared_error'",
     ),
     BadInput(
         "The loss is torch.nn.MSELoss()",
@@ -239,8 +239,8 @@ LOSSES = [
     BadInput(
         "The loss is torch.nn.CrossEntropyLoss(), which averages",
         lambda: fit(linear(2), (X, labels), loss=nn.CrossEntropyLoss()),
-        ShapeError,
-        r'loss returned \(\), expected one value per example \(20,\); use reduction="none"',
+        ModelError,
+        r"""gives one number for a whole batch; say loss='cross_entropy'.*and reduction="mean" if you averaged""",
     ),
     BadInput(
         "A callable loss keeps the axis of outputs",

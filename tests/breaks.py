@@ -62,7 +62,7 @@ BREAKS = [
         "return torch.diag(0 * diagonal)",
         DERIVATIVES,
     ),
-    Break("missing ½", "models/losses.py", "0.5 * (targets", "1.0 * (targets", ALGORITHM),
+    Break("missing ½", "losses/regression.py", "0.5 * (targets", "1.0 * (targets", ALGORITHM),
     Break("b for b − 1", "methods/ensemble.py", "(len(members) - 1)", "len(members)", ALGORITHM),
     Break("missing jackknife factor", "resample.py", "return (units - 1) ** 2 / units", "return 1.0", RESAMPLE),
     Break("wrong scale of the Bayesian bootstrap", "resample.py", "scale=units / (units + 1)", "scale=1.0", RESAMPLE),

@@ -18,6 +18,7 @@ LAYERS = [
     {"errors"},
     {"memory", "progress", "randomness", "settings", "trees"},
     {"concepts"},
+    {"losses"},
     {"models"},
     {"data"},
     {"derivatives"},

@@ -79,5 +79,5 @@ def audit(
     (4,)
     """
     wrapped = wrap(model, loss=loss, l2=l2, penalty=penalty, reduction=reduction, select=select)
-    method = CalibratedRUE() if wrapped.gaussian else LinearRUE()
+    method = CalibratedRUE() if wrapped.family.gaussian else LinearRUE()
     return method.fit(wrapped, train).audit(inputs)

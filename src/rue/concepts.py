@@ -7,13 +7,49 @@ another type.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, Self
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
+
+
+Decision = Literal["largest", "signs", "ordered"]
+"""How logits decide: the largest of k, each by its sign, or the number of ordered ones above zero."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the outputs under a loss mean."""
+
+    gaussian: bool = False  # the residuals are the noise of the predictive distribution
+    decision: Decision | None = None  # the outputs are logits
+    coupled: bool = False  # the loss of a row depends on the other rows: all are read together
+
+
+class Coupling(NamedTuple):
+    """A loss of coupled rows at outputs (n,) and weights w: one block for the whole training set."""
+
+    objective: Tensor  # a scalar, to differentiate
+    slope: Tensor  # (n, n), w ∂²J/∂w∂f: what a row's weight does to the pull on every output
+    curvature: Tensor  # (n, n), ∂²J/∂f²
+
+
+class Response(Protocol):
+    """From outputs to the numbers a user's own estimator predicts, output by output."""
+
+    def value(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Predictions (m, k) from outputs (m, k), rising in each."""
+        ...
+
+    def slope(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Its derivative (m, k)."""
+        ...
 
 
 class Model(Protocol):
@@ -41,8 +77,34 @@ class Model(Protocol):
         ...
 
     @property
-    def gaussian(self) -> bool:
-        """Whether the residuals of this loss are the noise of the predictive distribution."""
+    def family(self) -> Family:
+        """What the outputs mean."""
+        ...
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """∂²ℓ/∂f² (n, k, k) where it is known in closed form; None leaves it to autodiff."""
+        ...
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """The loss of a family whose rows are coupled."""
+        ...
+
+    def jacobian(self, inputs: Inputs) -> Tensor | None:
+        """∂f/∂θ at theta (m, k, d) where it is known; None leaves it to autodiff."""
+        ...
+
+    @property
+    def response(self) -> Response | None:
+        """What turns outputs into predictions; None where they are the predictions."""
+        ...
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The labels of the classes, where a user's own classifier predicts labels."""
+        ...
+
+    def answer(self, inputs: Any) -> NDArray[Any] | None:
+        """What the user's own estimator predicts for raw inputs; None where the outputs are the prediction."""
         ...
 
     def read(self, inputs: Any) -> Inputs:

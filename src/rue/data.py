@@ -122,7 +122,7 @@ def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[In
 
     def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
         settled = bound.read_targets(targets)
-        for rows in _row_slices(inputs, n):
+        for rows in [slice(0, n)] if bound.family.coupled else _row_slices(inputs, n):
             yield take(inputs, rows), take(settled, rows)
 
     return read, torch.arange(n), n
@@ -130,6 +130,8 @@ def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[In
 
 def _open_loader(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
     source = data.X
+    if model.family.coupled:
+        raise DataError("the loss of a row depends on all others, so that they are read together; give arrays (X, y)")
     batches, collate, dataset = _drawn(source)
 
     def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:

@@ -50,6 +50,9 @@ def loss_gradient(model: Model, predicted: Tensor, targets: Any) -> Tensor:
 
 def loss_hessian(model: Model, predicted: Tensor, targets: Any) -> Tensor:
     """Λ = ∂²ℓᵢ/∂f² at outputs (c, k): (c, k, k)."""
+    known = model.loss_hessian(predicted.detach(), targets)
+    if known is not None:
+        return _finite(known, "the loss")
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
         slope = _gradient(model.loss(at, targets).sum(), at, keep=True)
@@ -57,8 +60,18 @@ def loss_hessian(model: Model, predicted: Tensor, targets: Any) -> Tensor:
     return _finite(torch.stack(rows, dim=1), "the loss")
 
 
+def weighted_hessian(model: Model, predicted: Tensor, batch: Batch) -> Tensor:
+    """wᵢΛᵢ (c, k, k) in float64; rows that are coupled are one block (1, n, n)."""
+    if model.family.coupled:
+        return model.coupling(predicted.detach(), batch.targets, batch.weight).curvature.unsqueeze(0)
+    return batch.weight[:, None, None] * loss_hessian(model, predicted, batch.targets).double()
+
+
 def jacobian(model: Model, inputs: Inputs) -> Tensor:
     """∂f/∂θ for every row: (c, k, d)."""
+    known = model.jacobian(inputs)
+    if known is not None:
+        return known
 
     def at_once(rows: Inputs) -> Tensor:
         return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
@@ -72,6 +85,9 @@ def jacobian(model: Model, inputs: Inputs) -> Tensor:
 
 def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
+    known = model.jacobian(inputs)
+    if known is not None:
+        return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
 
     def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
         return vjp(lambda at: _one_row(model, at, row), theta)[1](cotangent)[0]
@@ -100,6 +116,9 @@ def jacobian_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, T
 
 def gradient_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
     """Training rows with the gradients of their weighted losses (c, d) in float64: the rows of Lᵀ."""
+    if model.family.coupled:
+        yield _coupled_gradients(model, data)
+        return
     for batch in track("gradients", data.batches()):
         for part in _chunks(batch, _chunk_rows(model, 1)):
             slope = loss_gradient(model, outputs(model, part.inputs), part.targets)
@@ -119,8 +138,7 @@ def hessian_product(model: Model, data: TrainingSet, vectors: Tensor) -> Tensor:
 
     def products(batch: Batch) -> Callable[[Tensor], Tensor]:
         theta = model.theta.detach().requires_grad_()
-        losses = model.loss(model.predict(theta, batch.inputs), batch.targets)
-        slope = _gradient((batch.weight.to(losses) * losses).sum(), theta, keep=True)
+        slope = _gradient(_objective(model, model.predict(theta, batch.inputs), batch), theta, keep=True)
         return lambda block: _pull_many(slope, theta, block)
 
     return _summed_products(model, data, vectors, products)
@@ -132,13 +150,14 @@ def gauss_newton_product(model: Model, data: TrainingSet, vectors: Tensor) -> Te
     def products(batch: Batch) -> Callable[[Tensor], Tensor]:
         theta = model.theta.detach().requires_grad_()
         predicted = model.predict(theta, batch.inputs)
-        curvature = batch.weight.to(predicted)[:, None, None] * loss_hessian(model, predicted, batch.targets)
+        curvature = weighted_hessian(model, predicted, batch).to(predicted)
         probe = torch.zeros_like(predicted, requires_grad=True)
         pulled = _gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
 
         def multiply(block: Tensor) -> Tensor:
             pushed = _pull_many(pulled, probe, block)  # (r, c, k) = J v
-            return _pull_many(predicted, theta, torch.einsum("cij,rcj->rci", curvature, pushed))
+            blocks = pushed.view(len(block), *curvature.shape[:2])  # coupled rows are one block
+            return _pull_many(predicted, theta, torch.einsum("cij,rcj->rci", curvature, blocks).view_as(pushed))
 
         return multiply
 
@@ -159,7 +178,7 @@ def _summed_products(
 ) -> Tensor:
     """Add products over rows, a block of vectors at a time: a block holds the hidden layers once for each vector."""
     total = torch.zeros_like(vectors, dtype=torch.float64)
-    rows = max(64, 16 * _chunk_rows(model, VECTORS))  # hidden layers are far narrower than d
+    rows = data.n if model.family.coupled else max(64, 16 * _chunk_rows(model, VECTORS))  # d is wider than any layer
     for part in (part for batch in data.batches() for part in _chunks(batch, rows)):
         with torch.enable_grad():
             multiply = products(part)
@@ -167,6 +186,28 @@ def _summed_products(
                 block = vectors[start : start + VECTORS].to(model.theta.dtype)
                 total[start : start + VECTORS] += multiply(block).detach().double()
     return total
+
+
+def _objective(model: Model, predicted: Tensor, batch: Batch) -> Tensor:
+    """Σ wᵢℓᵢ of a batch, to differentiate."""
+    if model.family.coupled:
+        return model.coupling(predicted, batch.targets, batch.weight).objective
+    losses = model.loss(predicted, batch.targets)
+    return (batch.weight.to(losses) * losses).sum()
+
+
+def _coupled_gradients(model: Model, data: TrainingSet) -> tuple[Batch, Tensor]:
+    """The pull of every row's weight through all outputs, (n, d): for Cox's likelihood, score residuals."""
+    batch = whole(data)
+    parts = [jacobian(model, part.inputs).double() for part in _chunks(batch, _chunk_rows(model, 1))]
+    slope = model.coupling(outputs(model, batch.inputs), batch.targets, batch.weight).slope
+    return batch, slope @ torch.cat(parts)[:, 0]
+
+
+def whole(data: TrainingSet) -> Batch:
+    """All rows as one batch, for a family whose rows are coupled."""
+    (batch,) = data.batches()
+    return batch
 
 
 def _gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from rue.concepts import Batch, Inverse, Model, TrainingSet
-from rue.derivatives import jacobian_batches, loss_gradient, loss_hessian, outputs
-from rue.errors import NumericalError, SettingError
+from rue.derivatives import jacobian_batches, loss_gradient, outputs, weighted_hessian
+from rue.errors import ModelError, NumericalError, SettingError
 from rue.memory import free_bytes
 
 COPIES = 4  # of all Jacobians that leaving groups out holds at the same time
@@ -40,6 +40,11 @@ class LeftOut:
 
 def left_out(model: Model, data: TrainingSet, inverse: Inverse) -> LeftOut:
     """Leave every unit out, one at a time."""
+    if model.family.coupled:
+        raise ModelError(
+            "a row whose loss depends on the other rows cannot be left out by its own leverage; use LinearRUE with "
+            'meat="HC0", whose influences are exact for it'
+        )
     leave = _rows if data.units == data.n else _groups
     found, residual = leave(model, data, inverse)
     prediction, share = found["fitted"] + found.pop("moved"), found.pop("share").sum(-1)
@@ -131,5 +136,5 @@ def _loss(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Outputs (c, k), and the weighted slope (c, k) and curvature (c, k, k) of the loss there, in float64."""
     fitted = outputs(model, batch.inputs)
     slope = batch.weight[:, None] * loss_gradient(model, fitted, batch.targets).double()
-    curvature = batch.weight[:, None, None] * loss_hessian(model, fitted, batch.targets).double()
+    curvature = weighted_hessian(model, fitted, batch)
     return fitted.double(), slope, curvature

@@ -21,7 +21,7 @@ def log_evidence(model: Model, data: Rows, curvature: Curvature) -> float:
     """
     objective, count = _objective(model, data)
     volume = 0.5 * _log_volume(curvature)
-    if not model.gaussian:
+    if not model.family.gaussian:
         return -objective - volume  # −J + ½ log det R'' − ½ log det H: the (2π)^(d/2) of prior and integral cancel
     if objective <= 0:
         raise NumericalError("the objective is zero: a perfect fit without a penalty has no noise, so no evidence")

@@ -9,7 +9,14 @@ from torch import Tensor
 
 from rue.concepts import Curvature, Model, TrainingSet
 from rue.curvature.penalty import penalty_dense, penalty_diagonal
-from rue.derivatives import gauss_newton_product, jacobian_batches, loss_hessian, outputs, penalty_product
+from rue.derivatives import (
+    gauss_newton_product,
+    jacobian_batches,
+    outputs,
+    penalty_product,
+    weighted_hessian,
+    whole,
+)
 from rue.errors import NotPositiveDefiniteError
 
 
@@ -98,7 +105,11 @@ class GaussNewtonAt:
             yield (half @ jacobian).flatten(0, 1)
 
     def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Jacobians (c, k, d) and the weighted curvature of the loss (c, k, k), in float64."""
+        """Jacobians (c, k, d) and the weighted curvature of the loss (c, k, k), coupled rows as one block."""
+        if self.model.family.coupled:
+            rows = torch.cat([jacobian.double() for _, jacobian in jacobian_batches(self.model, self.data)])
+            batch = whole(self.data)
+            yield rows.view(1, self.data.n, -1), weighted_hessian(self.model, outputs(self.model, batch.inputs), batch)
+            return
         for batch, jacobian in jacobian_batches(self.model, self.data):
-            curvature = loss_hessian(self.model, outputs(self.model, batch.inputs), batch.targets).double()
-            yield jacobian.double(), batch.weight[:, None, None] * curvature
+            yield jacobian.double(), weighted_hessian(self.model, outputs(self.model, batch.inputs), batch)

@@ -132,7 +132,7 @@ class Heads:
 
 def two_headed(model: Model) -> Heads:
     """The wrapped architecture with twice the outputs."""
-    if not model.gaussian:
+    if not model.family.gaussian:
         raise ModelError(
             'the heads are Gaussian and stand for a squared error; wrap the model with loss="squared_error"'
         )

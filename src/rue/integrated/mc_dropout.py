@@ -149,7 +149,7 @@ class Thinned:
     @classmethod
     def of(cls, model: Model) -> "Thinned":
         """Put dropout into a copy of the wrapped module."""
-        if not model.gaussian:
+        if not model.family.gaussian:
             raise ModelError('the noise is Gaussian and stands for a squared error; wrap with loss="squared_error"')
         module = with_linear_layers(module_of(model), lambda layer, _: ThinnedLinear.of(layer)).requires_grad_(True)
         layers = {name: part for name, part in module.named_modules() if isinstance(part, ThinnedLinear)}

@@ -29,7 +29,7 @@ class ErrorForest:
     def fit(self, model: Model, data: Any) -> Auditor:
         """Leave every row out by influence and grow the forest."""
         with fitting(self, model, data) as fit:
-            if not fit.model.gaussian:
+            if not fit.model.family.gaussian:
                 raise ModelError('ErrorForest learns the residuals of loss="squared_error"; use LinearRUE')
             inverted = fit.invert(GaussNewton(), None, None)
             left = left_out(fit.model, fit.data, inverted.inverse)

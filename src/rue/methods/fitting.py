@@ -55,7 +55,7 @@ class Fitting:
         `predictor` is what predicts where a method has networks of its own: (m, k). `degrees` are those of a Student-t
         predictive distribution; `left_out` rows give intervals without held-out ones.
         """
-        residual = residual_covariance(self.model, self.data) if noise and self.model.gaussian else None
+        residual = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         found: Facts = {
             "method": repr(self.method),
             "n": self.data.n,

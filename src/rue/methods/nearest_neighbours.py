@@ -43,7 +43,7 @@ class NearestNeighbours:
             standardise, points = training_points(fit.data)
             index = NearestNeighbors(n_neighbors=self.neighbours).fit(points)
             residuals = _residuals(fit.model, fit.data) if self.by == "residual" else None
-            assess = NeighbourScore(standardise, index, residuals, fit.model.gaussian)
+            assess = NeighbourScore(standardise, index, residuals, fit.model.family.gaussian)
             return fit.auditor(assess, {}, noise=False)
 
 

@@ -68,7 +68,11 @@ def _admit_loss(model: Model, inputs: Inputs, targets: Any) -> None:
         outputs = model.predict(model.theta.detach().requires_grad_(), inputs)
         losses = _checked_losses(model.loss(outputs, targets), n)
         ends = zip(_ends(outputs), _ends(targets), strict=True)
-        alone = torch.cat([_checked_losses(model.loss(output, target), 1) for output, target in ends])
+        alone = (
+            losses[[0, -1]]
+            if model.family.coupled
+            else torch.cat([_checked_losses(model.loss(output, target), 1) for output, target in ends])
+        )
     for name, value in (("the model's outputs do", outputs), ("the loss does", losses)):
         if not value.requires_grad:
             raise ModelError(

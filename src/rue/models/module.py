@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rue.concepts import Facts, Inputs
+from rue.concepts import Coupling, Facts, Family, Inputs
 from rue.errors import ModelError, SettingError, ShapeError
+from rue.losses import Loss, as_loss
 from rue.models.admission import described, shapes
-from rue.models.losses import Loss, as_loss
 from rue.models.parameters import Layout, audited
 from rue.models.reading import read_leaf
 from rue.trees import leaves, map_leaves
@@ -40,9 +40,17 @@ class ModuleModel:
     row_shape: tuple[int, ...] | None = None  # () or (k,): what the module returns for one row
 
     @property
-    def gaussian(self) -> bool:
-        """Residuals are noise for a Gaussian loss only."""
-        return self.rule.gaussian
+    def family(self) -> Family:
+        """The loss knows."""
+        return self.rule.family
+
+    @property
+    def response(self) -> None:
+        """A module's outputs are its predictions."""
+
+    @property
+    def classes(self) -> None:
+        """A module names no classes."""
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
@@ -54,9 +62,24 @@ class ModuleModel:
 
     def loss(self, outputs: Tensor, targets: Any) -> Tensor:
         """Loss of each example (n,); a callable sees outputs in the module's own shape."""
-        if self.row_shape == () and not self.rule.matches_outputs:
+        if self.row_shape == () and self.rule.fit_targets is None:
             outputs = outputs.squeeze(-1)
         return self.rule.value(outputs, targets)
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """In closed form for named losses."""
+        return None if self.rule.hessian is None else self.rule.hessian(outputs, targets)
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """For a loss of coupled rows."""
+        assert self.rule.coupling is not None
+        return self.rule.coupling(outputs, targets, weight)
+
+    def jacobian(self, inputs: Inputs) -> None:
+        """Left to autodiff."""
+
+    def answer(self, inputs: Any) -> None:
+        """The outputs are the prediction."""
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½ Σ l2 θ² plus the user's own penalty, scaled to the summed objective."""
@@ -72,7 +95,10 @@ class ModuleModel:
     def read_targets(self, targets: Any) -> Any:
         """As inputs; a loss that compares with the outputs gets floating targets of their shape."""
         read = map_leaves(lambda leaf: read_leaf(leaf, self.theta, whole_numbers_in_frames=True), targets)
-        return self._fit_targets(read) if self.rule.matches_outputs and self.row_shape is not None else read
+        if self.rule.fit_targets is None or self.row_shape is None:
+            return read
+        fitted = self.rule.fit_targets(read, 1 if not self.row_shape else self.row_shape[0])
+        return fitted.to(self.theta.dtype) if fitted.is_floating_point() else fitted
 
     def bind(self, inputs: Inputs, total_weight: float) -> Self:
         """Look at a first batch: fix the outputs' shape and the penalty's scale, or refuse."""
@@ -130,20 +156,6 @@ class ModuleModel:
                 "the penalty does not depend on the parameters it is given; use its argument, a dict of tensors by "
                 "name, rather than net.parameters()"
             )
-
-    def _fit_targets(self, targets: Any) -> Any:
-        """Give targets the outputs' shape (n, k); broadcasting is never meant."""
-        k = 1 if not self.row_shape else self.row_shape[0]
-        if not isinstance(targets, Tensor):
-            raise ShapeError(
-                f"targets are a {type(targets).__name__}, expected one array (n,) or (n, k); stack the parts"
-            )
-        shape = tuple(targets.shape)
-        if shape == (shape[0], k) or (shape == (shape[0],) and k == 1):
-            return targets.reshape(-1, k).to(self.theta.dtype)
-        raise ShapeError(
-            f"targets have shape {shape}, the outputs ({shape[0]}, {k}); they must agree, nothing is broadcast"
-        )
 
 
 def wrap_module(

@@ -13,7 +13,7 @@ def widths(model: Model) -> tuple[int, ...]:
     module = getattr(model, "module", None)
     if not isinstance(module, nn.Module):
         raise ModelError(f"the model is a {type(model).__name__}, not a wrapped module; {WANTED}: rue.wrap such a net")
-    if not model.gaussian:
+    if not model.family.gaussian:
         raise ModelError(
             f"the loss is {model.describe()['loss']!r}, but PBP's noise is Gaussian; wrap the module with "
             'loss="squared_error", or use RUE for this loss'

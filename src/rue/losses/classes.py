@@ -1,0 +1,112 @@
+"""Losses of classes, with logits as outputs: yes or no, one of several, ordered ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+from rue.concepts import Family
+from rue.errors import DataError, SettingError, ShapeError
+from rue.losses.loss import Loss, diagonal, like_outputs, one_tensor, whole, within
+
+
+def bernoulli(pos_weight: float = 1.0) -> Loss:
+    """log(1 + eᶠ) − yf: one logit for yes or no, or one for each of several labels that may hold together.
+
+    >>> bernoulli().value(torch.tensor([[0.0]]), torch.tensor([[1.0]]))
+    tensor([0.6931])
+    """
+    if not pos_weight > 0:
+        raise SettingError(f"pos_weight must be above 0, what a positive row counts, got {pos_weight}")
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        return (pos_weight * targets * softplus(-outputs) + (1 - targets) * softplus(outputs)).sum(-1)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
+        share = torch.sigmoid(outputs)
+        return diagonal((pos_weight * targets + 1 - targets) * share * (1 - share))
+
+    def fit_targets(targets: Any, k: int) -> Tensor:
+        fitted = like_outputs(targets, k)
+        return within(fitted, (fitted >= 0) & (fitted <= 1), "0 or 1, or a probability between them")
+
+    return Loss("bernoulli", value, Family(decision="signs"), fit_targets, hessian)
+
+
+def cross_entropy(label_smoothing: float = 0.0, class_weight: Sequence[float] | None = None) -> Loss:
+    """−log softmax(f) of the label, with k logits; labels are 0 to k − 1, or probabilities (n, k).
+
+    `class_weight` multiplies a row's loss by the weight of its label, `label_smoothing` mixes the label with all k.
+
+    >>> cross_entropy().value(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
+    tensor([0.6931])
+    """
+    if not 0 <= label_smoothing < 1:
+        raise SettingError(f"label_smoothing must be at least 0 and below 1, got {label_smoothing}")
+    weight = None if class_weight is None else torch.as_tensor(class_weight, dtype=torch.float64)
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        smoothing = label_smoothing
+        scale = None if weight is None else weight.to(outputs)
+        return torch.nn.functional.cross_entropy(outputs, targets, scale, reduction="none", label_smoothing=smoothing)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
+        share = outputs.softmax(-1)
+        shape = diagonal(share) - share.unsqueeze(-1) * share.unsqueeze(-2)
+        return shape * _mass(targets, outputs)[:, None, None]
+
+    def _mass(targets: Tensor, outputs: Tensor) -> Tensor:
+        """Σ of the target's class weights: one, without weights and for targets that sum to one."""
+        k = outputs.shape[1]
+        shares = targets if targets.is_floating_point() else torch.nn.functional.one_hot(targets, k).to(outputs)
+        shares = (1 - label_smoothing) * shares + label_smoothing / k
+        return shares.sum(-1) if weight is None else shares @ weight.to(outputs)
+
+    def fit_targets(targets: Any, k: int) -> Tensor:
+        targets = one_tensor(targets)
+        if k < 2:
+            raise ShapeError('cross_entropy needs at least two logits, got one; for one logit use loss="bernoulli"')
+        if weight is not None and len(weight) != k:
+            raise SettingError(f"class_weight has {len(weight)} entries for {k} classes; give one for each")
+        if targets.dim() == 2 and targets.shape[1] == k:
+            ok = (targets >= 0) & ((targets.sum(-1, keepdim=True) - 1).abs() < 1e-4)
+            return within(targets, ok, "probabilities that sum to one")
+        return whole(targets, k)
+
+    return Loss("cross_entropy", value, Family(decision="largest"), fit_targets, hessian)
+
+
+def ordinal() -> Loss:
+    """Ordered classes 0 to k with k outputs: P(y > j) = σ(f_j), falling in j (proportional odds and its relatives).
+
+    >>> ordinal().value(torch.tensor([[1.0, -1.0]]), torch.tensor([1])).round(decimals=4)
+    tensor([0.7719])
+    """
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        above, below = _bounds(outputs, targets)
+        # log(σ(a) − σ(b)) = log σ(a) + log σ(−b) + log(1 − e^{b − a})
+        return -(logsigmoid(above) + logsigmoid(-below) + torch.log(-torch.expm1(below - above)))
+
+    def fit_targets(targets: Any, k: int) -> Tensor:
+        return whole(one_tensor(targets), k + 1)
+
+    return Loss("ordinal", value, Family(decision="ordered"), fit_targets)
+
+
+FAR = 50.0  # a logit whose probability is one in double precision
+
+
+def _bounds(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The logits of y > label − 1 and of y > label; beyond the first and the last class they are certain."""
+    if bool((outputs.detach().diff(dim=-1) >= 0).any()):
+        raise DataError(
+            "the outputs of an ordinal model must fall from class to class, P(y > j) = σ(f_j); these cross; for K "
+            'independent yes-or-no outputs use loss="bernoulli"'
+        )
+    edge = torch.full_like(outputs[:, :1], FAR)
+    bounds = torch.cat([edge, outputs, -edge], dim=1)
+    at = targets.unsqueeze(-1)
+    return bounds.gather(1, at).squeeze(-1), bounds.gather(1, at + 1).squeeze(-1)

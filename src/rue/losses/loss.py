@@ -1,0 +1,81 @@
+"""What a loss is, and how targets are made to fit it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Coupling, Family
+from rue.errors import DataError, ShapeError
+
+PLAIN = Family()
+
+FitTargets = Callable[[Any, int], Tensor]
+"""From raw targets and the number of outputs k to what the loss takes."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One value per example from outputs (n, k), and what the outputs mean."""
+
+    name: str
+    value: Callable[[Tensor, Any], Tensor]
+    family: Family = PLAIN
+    fit_targets: FitTargets | None = field(
+        default=None, repr=False
+    )  # None for a callable, which takes them as they are
+    hessian: Callable[[Tensor, Any], Tensor] | None = field(
+        default=None, repr=False
+    )  # ∂²ℓ/∂f² (n, k, k), else autodiff
+    coupling: Callable[[Tensor, Any, Tensor], Coupling] | None = field(default=None, repr=False)  # of coupled rows
+
+
+def like_outputs(targets: Any, k: int) -> Tensor:
+    """Targets of the outputs' own shape (n, k); broadcasting is never meant."""
+    targets = one_tensor(targets)
+    shape = tuple(targets.shape)
+    if shape == (shape[0], k) or (shape == (shape[0],) and k == 1):
+        return targets.reshape(-1, k)
+    raise ShapeError(
+        f"targets have shape {shape}, the outputs ({shape[0]}, {k}); they must agree, nothing is broadcast"
+    )
+
+
+def one_for_each_row(targets: Any) -> Tensor:
+    """Targets (n,), whatever the number of outputs."""
+    targets = one_tensor(targets)
+    if targets.dim() == 2 and targets.shape[1] == 1:
+        targets = targets[:, 0]
+    if targets.dim() != 1:
+        raise ShapeError(f"targets have shape {tuple(targets.shape)}, expected one number per row ({len(targets)},)")
+    return targets
+
+
+def within(targets: Tensor, ok: Tensor, wanted: str) -> Tensor:
+    """Refuse targets outside of a loss's range."""
+    if not bool(ok.all()):
+        raise DataError(f"{int((~ok).sum())} of {ok.numel()} targets are not {wanted}; check what the loss is of")
+    return targets
+
+
+def whole(targets: Tensor, classes: int) -> Tensor:
+    """Labels: the whole numbers from 0 to classes − 1, (n,)."""
+    labels = one_for_each_row(targets)
+    ok = (labels == labels.round()) & (labels >= 0) & (labels < classes)
+    return within(labels, ok, f"the whole numbers 0 to {classes - 1}").long()
+
+
+def one_tensor(targets: Any) -> Tensor:
+    """One array of floating numbers; structures are refused."""
+    if not isinstance(targets, Tensor):
+        raise ShapeError(f"targets are a {type(targets).__name__}, expected one array (n,) or (n, k); stack the parts")
+    if targets.dim() not in (1, 2):
+        raise ShapeError(f"targets have shape {tuple(targets.shape)}, expected (n,) or (n, k)")
+    return targets if targets.is_floating_point() else targets.double()
+
+
+def diagonal(values: Tensor) -> Tensor:
+    """(n, k) -> (n, k, k)."""
+    return torch.diag_embed(values)

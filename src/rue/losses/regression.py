@@ -1,0 +1,73 @@
+"""Losses of numbers: squared error, a predicted variance, Huber's."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Family
+from rue.errors import SettingError, ShapeError
+from rue.losses.loss import Loss, diagonal, like_outputs, one_for_each_row
+
+
+def squared_error() -> Loss:
+    """½‖y − f‖² for each row.
+
+    >>> squared_error().value(torch.tensor([[1.0], [3.0]]), torch.tensor([[0.0], [1.0]]))
+    tensor([0.5000, 2.0000])
+    """
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        return 0.5 * (targets - outputs).square().sum(-1)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  every loss has this form
+        return diagonal(torch.ones_like(outputs))
+
+    return Loss("squared_error", value, Family(gaussian=True), like_outputs, hessian)
+
+
+def gaussian_nll() -> Loss:
+    """Two outputs, the mean f and the logarithm s of the variance: ½(s + (y − f)²e⁻ˢ); not convex in both together.
+
+    >>> gaussian_nll().value(torch.tensor([[1.0, 0.0]]), torch.tensor([3.0]))
+    tensor([2.])
+    """
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        mean, log_variance = _pair(outputs)
+        return 0.5 * (log_variance + (targets - mean).square() * torch.exp(-log_variance))
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
+        mean, log_variance = _pair(outputs)
+        precision, error = torch.exp(-log_variance), mean - targets
+        mixed = -error * precision
+        return torch.stack([precision, mixed, mixed, 0.5 * error.square() * precision], dim=-1).view(-1, 2, 2)
+
+    def fit_targets(targets: Any, k: int) -> Tensor:
+        if k != 2:
+            raise ShapeError(f"gaussian_nll needs two outputs, the mean and the log variance, got {k}")
+        return one_for_each_row(targets)
+
+    return Loss("gaussian_nll", value, Family(), fit_targets, hessian)
+
+
+def huber(delta: float = 1.0) -> Loss:
+    """½r² up to `delta`, a straight line beyond: rows beyond it pull with a constant force and have no curvature.
+
+    >>> huber().value(torch.tensor([[0.5], [3.0]]), torch.tensor([[0.0], [0.0]]))
+    tensor([0.1250, 2.5000])
+    """
+    if not delta > 0:
+        raise SettingError(f"delta must be above 0, the residual beyond which a row pulls no harder, got {delta}")
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        return torch.nn.functional.huber_loss(outputs, targets, reduction="none", delta=delta).sum(-1)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
+        return diagonal(((outputs - targets).abs() <= delta).to(outputs.dtype))
+
+    return Loss("huber", value, Family(), like_outputs, hessian)
+
+
+def _pair(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    return outputs[:, 0], outputs[:, 1]
