@@ -11,7 +11,7 @@ from rue.losses.loss import Loss, one_tensor
 
 
 def cox() -> Loss:
-    """The negative log partial likelihood, Breslow's for ties; targets (n, 2) are time and event, the output log hazard.
+    """Negative log partial likelihood, Breslow's for ties; targets (n, 2) are time and event, the output a log hazard.
 
     A row also counts in the risk sets of earlier events, so that its influence is the score residual of Lin and Wei
     (1989), not the derivative of its own term.
@@ -55,5 +55,5 @@ def _times_and_events(targets: Any, k: int) -> Tensor:
         raise ShapeError(f"cox needs one output, the log hazard, got {k}")
     time, event = targets.T
     if not bool(((event == 0) | (event == 1)).all()) or not bool((time >= 0).all()) or not bool(event.any()):
-        raise DataError("times must be at least 0 and events 0 or 1, one of them 1; check the columns")
+        raise DataError("times must be at least 0, events 0 or 1, and one a 1; check the columns")
     return targets

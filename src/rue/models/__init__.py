@@ -1,20 +1,32 @@
 """What was trained: one adapter file for each library."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from rue.concepts import Model
-from rue.errors import ModelError
+from rue.errors import ModelError, SettingError
+from rue.losses import Loss
 from rue.models.module import Penalty, wrap_module
+
+ADAPTERS = {  # the package an estimator comes from, and the file that reads it with `read(estimator, loss, l2)`
+    "sklearn": "scikit_learn",
+    "lightgbm": "lightgbm",
+    "xgboost": "xgboost",
+    "catboost": "catboost",
+    "skorch": "skorch",
+}
+FILES = {".txt": "lightgbm", ".json": "xgboost", ".ubj": "xgboost"}
 
 
 def wrap(
     model: Any,
     *,
-    loss: str | Callable[..., Tensor] | None = None,
+    loss: str | Loss | Callable[..., Tensor] | None = None,
     l2: float | Mapping[str, float] | None = None,
     penalty: Penalty | None = None,
     reduction: Literal["sum", "mean"] = "sum",
@@ -22,10 +34,12 @@ def wrap(
 ) -> Model:
     """Say what was trained: the model, the loss of one example, and the penalty.
 
-    `loss` is "squared_error" (½r²) or a callable `(outputs, targets) -> (n,)`. `l2` is the coefficient
-    of ½‖θ‖² in the objective that was trained: a number, or one per parameter-name glob. `penalty` is any
-    other term, a callable of the named parameters. `reduction` says whether that objective summed or
-    averaged the example losses. `select` takes parameter-name globs and leaves the rest fixed.
+    For a module, `loss` is a name ("squared_error" is ½r²), an object of `rue.losses`, or a callable
+    `(outputs, targets) -> (n,)`. `l2` is the coefficient of ½‖θ‖² in the objective that was trained: a number, or one
+    per parameter-name glob. `penalty` is any other term, a callable of the named parameters. `reduction` says whether
+    that objective summed or averaged the example losses. `select` takes parameter-name globs and leaves the rest fixed.
+
+    An estimator of another library, or the path of a stored tree ensemble, says all that by itself.
 
     >>> import torch
     >>> model = wrap(torch.nn.Linear(3, 1), loss="squared_error", l2={"weight": 0.5})
@@ -35,4 +49,29 @@ def wrap(
     if isinstance(model, nn.Module):
         with torch.inference_mode(False):
             return wrap_module(model, loss, l2, penalty, reduction, select)
-    raise ModelError(f"cannot wrap {type(model).__name__}; give a torch.nn.Module")
+    if penalty is not None or select is not None or reduction != "sum":
+        raise SettingError(
+            f"penalty, select and reduction describe a torch.nn.Module; {type(model).__name__} says by itself how it "
+            "was trained: leave them out"
+        )
+    adapter: Any = import_module(f"rue.models.{_adapter(model)}")
+    found: Model = adapter.read(model, loss, l2)
+    return found
+
+
+def _adapter(model: Any) -> str:
+    """The file that reads a fitted estimator: that of the first package in its ancestry we know."""
+    if isinstance(model, str | Path):
+        suffix = Path(model).suffix
+        if suffix in FILES:
+            return FILES[suffix]
+        raise ModelError(
+            f"cannot read a model from {str(model)!r}; known are {', '.join(FILES)}, of LightGBM and XGBoost"
+        )
+    for kind in type(model).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package in ADAPTERS:
+            return ADAPTERS[package]
+    raise ModelError(
+        f"cannot wrap {type(model).__name__}; give a torch.nn.Module, or a fitted estimator of {', '.join(ADAPTERS)}"
+    )

@@ -1,0 +1,95 @@
+"""A fitted estimator of another library around the model it is made of: raw tables in, its own predictions out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.concepts import Coupling, Facts, Family, Inputs, Model, Response
+from rue.errors import ModelError
+
+TOLERANCE = 1e-6  # of outputs read off an estimator against its own predictions
+
+
+@dataclass(frozen=True)
+class EstimatorModel:
+    """The four functions are those of `core`; the rest is how the estimator's users see it."""
+
+    core: Model
+    features: Callable[[Any], Any] = field(repr=False)  # raw inputs as `core` reads them
+    own: Callable[[Any], NDArray[Any]] = field(repr=False)  # the estimator's predictions for raw inputs
+    encode: Callable[[Any], Any] = field(
+        default=lambda targets: targets, repr=False
+    )  # raw targets as `core` reads them
+    response: Response | None = None
+    classes: NDArray[Any] | None = field(default=None, repr=False)
+    said: Facts = field(default_factory=dict, repr=False)  # what else to say of the estimator in an audit's facts
+
+    @property
+    def theta(self) -> Tensor:
+        """The audited parameters, flat: (d,)."""
+        return self.core.theta
+
+    @property
+    def family(self) -> Family:
+        """What the outputs mean."""
+        return self.core.family
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (m, k) at these parameters."""
+        return self.core.predict(theta, inputs)
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,)."""
+        return self.core.loss(outputs, targets)
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """The penalty R, a scalar."""
+        return self.core.penalty(theta)
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """∂²ℓ/∂f², where it is known."""
+        return self.core.loss_hessian(outputs, targets)
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """The loss of a family whose rows are coupled."""
+        return self.core.coupling(outputs, targets, weight)
+
+    def jacobian(self, inputs: Inputs) -> Tensor | None:
+        """∂f/∂θ, where it is known."""
+        return self.core.jacobian(inputs)
+
+    def answer(self, inputs: Any) -> NDArray[Any]:
+        """The estimator's own predictions."""
+        return self.own(inputs)
+
+    def read(self, inputs: Any) -> Inputs:
+        """Through the estimator's own transformations."""
+        return self.core.read(self.features(inputs))
+
+    def read_targets(self, targets: Any) -> Any:
+        """Labels become numbers; what was read once stays as it is."""
+        return self.core.read_targets(targets if isinstance(targets, Tensor | tuple) else self.encode(targets))
+
+    def bind(self, inputs: Inputs, total_weight: float) -> Self:
+        """Bind the core."""
+        return replace(self, core=self.core.bind(inputs, total_weight))
+
+    def describe(self) -> Facts:
+        """The core's facts and the estimator's."""
+        return {**self.core.describe(), **self.said}
+
+    def check(self, outputs: NDArray[np.float64], answers: NDArray[Any]) -> None:
+        """Refuse outputs (m, k) that do not make the estimator's own predictions (m,) or (m, k)."""
+        if self.classes is not None:
+            return
+        made = outputs if self.response is None else self.response.value(outputs)
+        apart = np.abs(made - answers.reshape(made.shape)).max(initial=0.0)
+        if apart > TOLERANCE * (1 + np.abs(answers).max(initial=0.0)):
+            raise ModelError(
+                f"what was read off the estimator predicts otherwise than the estimator itself, by up to {apart:.1e}; "
+                "give inputs as for its predict, and an estimator that was not changed after fitting"
+            )
