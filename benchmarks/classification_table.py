@@ -1,4 +1,4 @@
-"""The table of docs/classification.md from docs/classification/splits.csv: `python benchmarks/classification_table.py`."""
+"""The table of docs/classification.md from docs/classification/splits.csv."""
 
 from pathlib import Path
 
