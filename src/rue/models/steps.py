@@ -1,4 +1,4 @@
-"""Steps inside a model, such as rounding, that hide parameters from its derivatives."""
+"""Steps inside a model, such as rounding, and cuts, such as `detach`, that hide parameters from its derivatives."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rue.errors import ModelError
 
-SHIFTS = (0.1, 1.0)  # of a parameter, relative to its own size: enough to cross a step, where there is one
+SHIFTS = (0.1, -1.0, 10.0, -10.0)  # of a parameter, relative to its own size: until the outputs move
 
 
 def refuse_steps(
@@ -26,9 +26,9 @@ def refuse_steps(
         others = [name for name in split(theta) if name not in stepped]
         after = f", or audit what follows the step: select={others!r}" if others else ""
         raise ModelError(
-            f"the outputs change with {_listed(stepped)}, but in steps: the derivative is zero (rounding, sign, argmax "
-            "or a hard threshold after it), so that resampling would seem to leave it where it is; use a smooth "
-            f"activation (tanh, sigmoid, softplus){after}"
+            f"the outputs change with {_listed(stepped)}, but in steps: the derivative is zero (a rounding, sign, "
+            "argmax or hard threshold follows, or a detach), so that resampling would seem not to move it; use a "
+            f"smooth activation (tanh, sigmoid, softplus){after}"
         )
 
 
