@@ -1,6 +1,7 @@
 """The adapter for `torch.nn.Module`."""
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -201,7 +202,9 @@ def private_copy(module: nn.Module) -> nn.Module:
         own = {name: value for name, value in vars(part).items() if name not in ("_parameters", "_buffers", "_modules")}
         shared.update({id(v): v.detach() for v in leaves(own) if isinstance(v, Tensor) and v.grad_fn is not None})
     try:
-        copied = copy.deepcopy(module, shared)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # what torch says to itself while it copies a graph
+            copied = copy.deepcopy(module, shared)
     except Exception as error:
         raise ModelError(
             f"the module cannot be copied ({error}); remove open files, locks or generators from it"

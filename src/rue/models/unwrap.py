@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import torch
 from torch import nn
 from torch.export import ExportedProgram
 from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from rue.errors import ModelError
 
 
 def unwrap(model: Any) -> Any:
@@ -15,7 +18,12 @@ def unwrap(model: Any) -> Any:
     Linear(in_features=2, out_features=1, bias=True)
     """
     if isinstance(model, ExportedProgram):
-        return model.module()
+        return _exported(model)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ModelError(
+            "a TorchScript module keeps its parameters to itself, so that they cannot be varied; give the module it "
+            "was made from"
+        )
     if isinstance(model, DataParallel | DistributedDataParallel):
         return unwrap(model.module)
     if isinstance(model, nn.Module) and is_compiled(model):
@@ -33,3 +41,13 @@ def run_eagerly(module: nn.Module) -> None:
     for part in module.modules():
         if is_compiled(part):
             vars(part)["forward"] = part._modules["_orig_mod"]
+
+
+def _exported(program: ExportedProgram) -> nn.Module:
+    if not program.range_constraints:
+        raise ModelError(
+            "the program was exported for batches of one size only, and an audit looks at single rows; export it with "
+            "dynamic_shapes, the first axis being torch.export.Dim('batch')"
+        )
+    module: nn.Module = program.module()
+    return module
