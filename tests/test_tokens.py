@@ -87,6 +87,23 @@ def test_what_is_labelled_to_be_ignored_counts_nothing(tagger):
     np.testing.assert_allclose(found.std, by_token(tagger).audit(rue.tokens.places(padded(NEW_TEXTS))).std, rtol=1e-7)
 
 
+def test_a_language_model_is_audited_token_by_token_with_shifted_labels():
+    """A tiny GPT with its input and output embeddings tied; the bias of a layer is varied."""
+    config = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2, n_positions=16, pad_token_id=0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = transformers.GPT2LMHeadModel(config).double().eval()
+    inputs = padded(TEXTS)
+    following = nn.functional.pad(inputs["input_ids"][:, 1:], (0, 1))
+    labels = following.masked_fill(following == texts.PAD, -100)
+    model = rue.wrap(rue.tokens.AtPosition(net), loss="cross_entropy", l2=0.5, select="*ln_f.bias")
+    whole = rue.wrap(rue.tokens.Flattened(net), loss=rue.tokens.summed("cross_entropy"), l2=0.5, select="*ln_f.bias")
+    tokens = METHOD.fit(model, rue.tokens.rows(inputs, labels)).audit(rue.tokens.places(padded(TEXTS[2:3])))
+    sequences = METHOD.fit(whole, (inputs, labels)).audit(padded(TEXTS[2:3]))
+    assert tokens.facts["n"] == sum(len(text) - 1 for text in TEXTS)
+    np.testing.assert_allclose(tokens.std, sequences.std.reshape(7, 50), rtol=1e-6)
+
+
 def test_a_sequence_model_of_numbers_has_one_output_for_each_token():
     generator = torch.Generator().manual_seed(0)
     X = torch.randn(8, 5, 2, generator=generator, dtype=torch.float64)

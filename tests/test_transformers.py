@@ -1,5 +1,6 @@
 """Language models as `transformers` and `peft` have them, against plain backward passes over one text at a time."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -84,6 +85,15 @@ def test_the_hessian_is_that_of_plain_autograd(name):
     directions = torch.eye(len(slope), dtype=torch.float64)[list(picked)]
     found = derivatives.hessian_product(model, rows, directions)
     torch.testing.assert_close(found, torch.stack(expected), rtol=1e-7, atol=1e-10)
+
+
+def test_single_precision_gives_nearly_the_same_audit(small):
+    net, ends = small
+    single = copy.deepcopy(net).float()
+    found, expected = (
+        METHOD.fit(wrapped(one, ends), (padded(TEXTS), LABELS)).audit(padded(NEW_TEXTS)) for one in (single, net)
+    )
+    np.testing.assert_allclose(found.std, expected.std, rtol=2e-3)
 
 
 def rows_with_labels():
