@@ -70,7 +70,7 @@ def only_if_needed(x, length):
 
 def for_plain_tensors(x, length):
     """A kernel of one's own, with its own opinion of what it is given."""
-    if torch._C._functorch.is_batchedtensor(length):
+    if torch._C._functorch.is_functorch_wrapped_tensor(length):
         raise TypeError("lengths must be plain tensors")
     return compared(x, length)
 
