@@ -831,13 +831,13 @@ DATA = [
         "The inputs are a list of lists",
         lambda: fit(data=(X.tolist(), y)),
         DataError,
-        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list\)",
+        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list",
     ),
     BadInput(
         "The targets are a list",
         lambda: fit(data=(X, y.tolist())),
         DataError,
-        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list\)",
+        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list",
     ),
     BadInput(
         "The data is a tuple of three",
