@@ -1,0 +1,58 @@
+"""A scikit-learn classifier's labels and class weights as the targets of a loss."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.errors import DataError
+from rue.losses import Loss, one_vs_rest, row_weighted
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a fitted classifier, and what a row of each class counts."""
+
+    classes: NDArray[Any] = field(repr=False)
+    class_weight: Any = None  # as given to the classifier: a dict, "balanced" or None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows count by their class."""
+        return self.class_weight is not None and len(self.class_weight) > 0
+
+    def each(self, loss: Loss) -> Loss:
+        """A yes-or-no loss of one output for two classes, of one output for each of more."""
+        return loss if len(self.classes) == 2 else one_vs_rest(loss)
+
+    def weigh(self, loss: Loss, positives: bool = False) -> Loss:
+        """The loss of rows that count by their class; `positives` where, of several outputs, only its own does."""
+        if not self.weighted:
+            return loss
+        apart = positives and len(self.classes) > 2
+        return replace(loss, fit_targets=None) if apart else row_weighted(loss)  # one_vs_rest takes pairs itself
+
+    def encode(self, labels: Any) -> Any:
+        """Numbers from 0 to k − 1, (n,), of two classes (n, 1) floats; with class weights, a pair with those (n,)."""
+        from sklearn.utils.class_weight import compute_class_weight
+
+        labels = _column(labels)
+        number = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        unknown = self.classes[number] != labels
+        if unknown.any():
+            raise DataError(
+                f"{int(unknown.sum())} of {len(labels)} labels, the first being {labels[unknown][0]!r}, are none of "
+                f"the classes the classifier was trained on: {', '.join(map(repr, self.classes[:8].tolist()))}"
+            )
+        targets = number[:, None].astype(np.float64) if len(self.classes) == 2 else number
+        if not self.weighted:
+            return targets
+        weight = compute_class_weight(self.class_weight, classes=self.classes, y=labels)
+        return targets, np.asarray(weight, np.float64)[number]
+
+
+def _column(labels: Any) -> NDArray[Any]:
+    values = np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
