@@ -301,6 +301,10 @@ class Assessment(NamedTuple):
     total: Tensor | None = None  # (c, k, k), of the predictive distribution, where it is not covariance + noise
     scarcity: Tensor | None = None  # (c, k, k), the part of the noise that stands for data that are missing
     scarce: Tensor | None = None  # (c,), one for inputs unlike the training rows
+    variance: Tensor | None = None  # (c, k), of resampling, where the covariance is not kept
+    probability: Tensor | None = None  # (c, classes), averaged over the resampled models
+    flip: Tensor | None = None  # (c,), the chance of another decision
+    epistemic: Tensor | None = None  # (c,), nats of uncertainty that are due to the training set
 
 
 class Assessor(Protocol):
