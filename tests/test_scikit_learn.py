@@ -143,6 +143,7 @@ CASES = {
         MLPRegressor(hidden_layer_sizes=[4], activation="tanh", solver="sgd", alpha=2.0, batch_size=60, **ADAPTIVE),
         NUMBERS,
         near=3e-3,
+        weighted=False,  # of batches with unequal weights it is true on the average only
     ),
     "perceptron of two classes": Case(MLPClassifier(hidden_layer_sizes=[4, 3], **EXACT), TWO, near=1e-3),
     "perceptron of three classes": Case(MLPClassifier(hidden_layer_sizes=[4], **EXACT), THREE, near=1e-3),
@@ -207,7 +208,6 @@ def test_outputs_make_the_estimators_own_predictions(name):
     if model.classes is None:
         made = outputs if model.response is None else model.response.value(outputs)
         np.testing.assert_allclose(made.reshape(answers.shape), answers, rtol=1e-9, atol=1e-12)
-        model.check(outputs, answers)
     elif model.family.decision == "signs":
         np.testing.assert_array_equal(model.classes[(outputs[:, 0] > 0).astype(int)], answers)
     else:
