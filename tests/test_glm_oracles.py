@@ -22,7 +22,11 @@ MODELS = {
         sm.families.Binomial(),
         (LINE + RNG.logistic(size=150) > 0).astype(float),
     ),
-    "poisson": (lm.PoissonRegressor(alpha=0.0, **EXACT), sm.families.Poisson(), RNG.negative_binomial(2, 0.5, 150) * 1.0),
+    "poisson": (
+        lm.PoissonRegressor(alpha=0.0, **EXACT),
+        sm.families.Poisson(),
+        RNG.negative_binomial(2, 0.5, 150) * 1.0,
+    ),
     "gamma": (
         lm.GammaRegressor(alpha=0.0, **EXACT),
         sm.families.Gamma(sm.families.links.Log()),

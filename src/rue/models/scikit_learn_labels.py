@@ -42,9 +42,10 @@ class Labels:
         number = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
         unknown = self.classes[number] != labels
         if unknown.any():
+            first = labels[unknown].tolist()[0]
             raise DataError(
-                f"{int(unknown.sum())} of {len(labels)} labels, the first being {labels[unknown][0]!r}, are none of "
-                f"the classes the classifier was trained on: {', '.join(map(repr, self.classes[:8].tolist()))}"
+                f"{int(unknown.sum())} of {len(labels)} labels, the first being {first!r}, are none of the classes the "
+                f" classifier was trained on: {', '.join(map(repr, self.classes[:8].tolist()))}"
             )
         targets = number[:, None].astype(np.float64) if len(self.classes) == 2 else number
         if not self.weighted:
