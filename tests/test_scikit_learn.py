@@ -1,5 +1,8 @@
 """Fitted scikit-learn estimators: their own predictions, and an objective that is stationary where they stopped."""
 
+import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,12 +71,15 @@ CASES = {
     "ridge": Case(lm.Ridge(3.0), NUMBERS),
     "ridge, two targets": Case(lm.Ridge(np.array([1.0, 20.0])), PAIRS),
     "ridge, cross-validated": Case(lm.RidgeCV([1.0, 10.0]), NUMBERS),
+    "ridge, cross-validated by target": Case(lm.RidgeCV([1.0, 10.0, 100.0], alpha_per_target=True), PAIRS),
     "bayesian ridge": Case(lm.BayesianRidge(), NUMBERS),
     "relevance determination": Case(lm.ARDRegression(), NUMBERS, weighted=False),
     "lasso": Case(lm.Lasso(0.15, **TIGHT), NUMBERS, l1_mean=lambda _: 0.15),
     "lasso, two targets": Case(lm.Lasso(0.3, **TIGHT), PAIRS, l1_mean=lambda _: 0.3),
     "lasso, cross-validated": Case(lm.LassoCV(**TIGHT), NUMBERS, l1_mean=lambda e: e.alpha_),
     "lasso by angles": Case(lm.LassoLars(0.15), NUMBERS, l1_mean=lambda _: 0.15, weighted=False),
+    "lasso by information": Case(lm.LassoLarsIC(), NUMBERS, l1_mean=lambda e: e.alpha_, weighted=False),
+    "lasso by angles, cross-validated": Case(lm.LassoLarsCV(), NUMBERS, l1_mean=lambda e: e.alpha_, weighted=False),
     "elastic net": Case(lm.ElasticNet(0.2, l1_ratio=0.4, **TIGHT), NUMBERS, l1_mean=lambda _: 0.08),
     "elastic net, cross-validated": Case(
         lm.ElasticNetCV(l1_ratio=[0.3, 0.6], **TIGHT), NUMBERS, l1_mean=lambda e: e.alpha_ * e.l1_ratio_
@@ -98,6 +104,9 @@ CASES = {
     "logistic": Case(lm.LogisticRegression(C=0.3, **TIGHT), TWO),
     "logistic, no penalty": Case(lm.LogisticRegression(C=np.inf, **TIGHT), TWO),
     "logistic, weighted classes": Case(lm.LogisticRegression(C=0.3, class_weight={"no": 3, "yes": 0.5}, **TIGHT), TWO),
+    "logistic, balanced classes": Case(
+        lm.LogisticRegression(C=0.3, class_weight="balanced", **TIGHT), TWO, weighted=False
+    ),
     "logistic, absolute values": Case(lm.LogisticRegression(C=0.2, l1_ratio=1, solver="saga", **TIGHT), TWO, l1=5.0),
     "logistic, elastic net": Case(lm.LogisticRegression(C=0.2, l1_ratio=0.4, solver="saga", **TIGHT), TWO, l1=2.0),
     "logistic by liblinear": Case(
@@ -109,16 +118,28 @@ CASES = {
     "logistic, cross-validated": Case(
         lm.LogisticRegressionCV(Cs=3, l1_ratios=(0.0,), use_legacy_attributes=False, scoring="accuracy", **TIGHT), TWO
     ),
+    "softmax, cross-validated": Case(
+        lm.LogisticRegressionCV(
+            Cs=3, l1_ratios=(0.5,), solver="saga", use_legacy_attributes=True, scoring="accuracy", **TIGHT
+        ),
+        THREE,
+        l1_mean=lambda e: 0.5 / e.C_[0] / 120,
+        weighted=False,
+    ),
     "softmax": Case(lm.LogisticRegression(C=0.3, **TIGHT), THREE),
     "softmax, weighted classes": Case(
         lm.LogisticRegression(C=0.3, class_weight={"a": 2, "b": 3, "c": 0.5}, **TIGHT), THREE
     ),
     "softmax, elastic net": Case(lm.LogisticRegression(C=0.2, l1_ratio=0.4, solver="saga", **TIGHT), THREE, l1=2.0),
     "ridge classifier": Case(lm.RidgeClassifier(2.0), TWO),
+    "ridge classifier, cross-validated": Case(lm.RidgeClassifierCV([1.0, 10.0]), THREE),
     "ridge classifier, three classes": Case(lm.RidgeClassifier(2.0, class_weight="balanced"), THREE),
     "support vector classes": Case(LinearSVC(C=0.2, dual=False, **TIGHT), TWO),
     "support vector classes, three": Case(
         LinearSVC(C=0.2, dual=False, intercept_scaling=3.0, class_weight={"a": 2, "b": 3, "c": 0.5}, **TIGHT), THREE
+    ),
+    "support vector classes, balanced": Case(
+        LinearSVC(C=0.2, dual=False, class_weight="balanced", **TIGHT), THREE, weighted=False
     ),
     "support vector classes, absolute values": Case(
         LinearSVC(C=0.2, penalty="l1", dual=False, **TIGHT), TWO, near=1e-4, l1=5.0
@@ -433,3 +454,88 @@ def test_the_spread_ranks_sixty_rows_as_fifty_real_refits_do(name):
     refits = np.std(members, axis=0)
     assert spearmanr(audit.std, refits).statistic >= 0.9
     assert 0.8 < np.median(audit.std) / np.median(refits) < 1.25
+
+
+def test_targets_that_are_tensors_are_transformed_like_arrays():
+    regressor = TransformedTargetRegressor(lm.Ridge(), func=np.log, inverse_func=np.exp).fit(X, POSITIVE)
+    arrays = rue.LinearRUE().fit(rue.wrap(regressor), (X, POSITIVE)).audit(X)
+    tensors = rue.LinearRUE().fit(rue.wrap(regressor), (X, torch.as_tensor(POSITIVE))).audit(X)
+    loader = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(torch.as_tensor(X), torch.as_tensor(POSITIVE)), batch_size=50
+    )
+    loaded = rue.LinearRUE().fit(rue.wrap(regressor), loader).audit(X)
+    np.testing.assert_array_equal(tensors.std, arrays.std)
+    np.testing.assert_allclose(loaded.std, arrays.std, rtol=1e-9)
+
+
+def test_labels_that_are_tensors_are_encoded_like_arrays():
+    y = np.where(TWO == "yes", 7, 3)
+    classifier = lm.LogisticRegression(class_weight={3: 2.0, 7: 1.0}).fit(X, y)
+    arrays = rue.LinearRUE().fit(rue.wrap(classifier), (X, y)).audit(X)
+    tensors = rue.LinearRUE().fit(rue.wrap(classifier), (X, torch.as_tensor(y))).audit(X)
+    np.testing.assert_array_equal(tensors.std, arrays.std)
+
+
+def test_balanced_classes_need_all_labels_at_once():
+    classifier = lm.LogisticRegression(class_weight="balanced").fit(X, (TWO == "yes").astype(int))
+    loader = torch.utils.data.TensorDataset(torch.as_tensor(X), torch.as_tensor(TWO == "yes").long())
+    with pytest.raises(DataError, match="all training rows at once"):
+        rue.LinearRUE().fit(rue.wrap(classifier), loader)
+
+
+CLASSIFIERS = [name for name, case in CASES.items() if case.y is TWO or case.y is THREE]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_classifier_is_audited_with_probabilities_of_its_own_labels(name):
+    damping = Fixed(1e-6) if "softmax" in name or "three classes" in name else None
+    auditor = rue.ClassifierRUE(damping=damping).fit(rue.wrap(fitted(name)), (X, CASES[name].y))
+    audit = auditor.audit(X)
+    np.testing.assert_array_equal(audit.label, fitted(name).predict(X))
+    np.testing.assert_allclose(audit.probability.sum(1), 1.0, rtol=1e-12)
+    assert np.isfinite(audit.log_prob(CASES[name].y)).all()
+
+
+GAUSSIAN = ["ridge", "lasso", "least squares, two targets", "perceptron"]
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_a_regressor_is_audited_in_one_call(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rue.errors.RueWarning)  # few rows for a perceptron
+        audit = rue.audit(fitted(name), train=(X, CASES[name].y), inputs=X[:9])
+    np.testing.assert_array_equal(audit.prediction, fitted(name).predict(X[:9]))
+    assert (audit.total_std > audit.std).all()
+
+
+def test_sgd_by_partial_fits_is_the_same_objective():
+    regressor = lm.SGDRegressor(
+        alpha=0.1, learning_rate="invscaling", eta0=0.2, power_t=0.6, average=20_000, random_state=0
+    )
+    for _ in range(800):
+        regressor.partial_fit(X, NUMBERS)
+    gradient, size = pull(rue.wrap(regressor), (X, NUMBERS))
+    assert float(gradient.abs().sum() / size) < 1e-3
+
+
+def test_an_audit_leaves_the_estimator_as_it_was():
+    pipeline = make_pipeline(StandardScaler(), lm.LogisticRegression(class_weight="balanced")).fit(X, TWO)
+    before = pickle.dumps(pipeline)
+    rue.LinearRUE().fit(rue.wrap(pipeline), (X, TWO)).audit(X)
+    assert pickle.dumps(pipeline) == before
+
+
+def test_a_subclass_is_read_like_its_parent():
+    class Mine(lm.Ridge):
+        pass
+
+    audit = rue.LinearRUE().fit(rue.wrap(Mine(2.0).fit(X, NUMBERS)), (X, NUMBERS)).audit(X)
+    parent = rue.LinearRUE().fit(rue.wrap(lm.Ridge(2.0).fit(X, NUMBERS)), (X, NUMBERS)).audit(X)
+    np.testing.assert_array_equal(audit.std, parent.std)
+
+
+def test_importing_rue_does_not_import_scikit_learns_models():
+    code = "import sys, rue; print([name for name in sys.modules if name.startswith('sklearn.linear_model')])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -14,6 +14,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from rue.concepts import Model
 from rue.errors import DataError, ModelError, SettingError
@@ -94,7 +95,7 @@ def _transformed_target(regressor: Any) -> EstimatorModel:
     inner = model.encode
 
     def encode(targets: Any) -> Any:
-        values = np.asarray(targets, np.float64)
+        values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
         made = transformer.transform(values.reshape(len(values), -1))
         return inner(np.asarray(made, np.float64).reshape(values.shape))
 

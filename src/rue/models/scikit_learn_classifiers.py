@@ -26,6 +26,8 @@ def _logistic(e: Any) -> Objective:
             "LogisticRegressionCV(refit=False) averages fits, which is the minimum of nothing; use refit=True"
         )
     labels = _labels(e)
+    if getattr(e, "multi_class", None) == "multinomial" and len(labels.classes) == 2:
+        raise ModelError('LogisticRegression(multi_class="multinomial") of two classes; the nearest choice is "auto"')
     strength, ratio = _logistic_penalty(e)
     l2 = strength * (1 - ratio)
     liblinear = e.solver == "liblinear"

@@ -13,7 +13,10 @@ from rue.losses import Loss, one_vs_rest, row_weighted
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of a fitted classifier, and what a row of each class counts."""
+    """The labels of a fitted classifier, and what a row of each class counts.
+
+    "balanced" goes by the number of rows of each class, whatever weights the rows have besides.
+    """
 
     classes: NDArray[Any] = field(repr=False)
     class_weight: Any = None  # as given to the classifier: a dict, "balanced" or None
@@ -38,6 +41,11 @@ class Labels:
         """Numbers from 0 to k − 1, (n,), of two classes (n, 1) floats; with class weights, a pair with those (n,)."""
         from sklearn.utils.class_weight import compute_class_weight
 
+        if isinstance(self.class_weight, str) and (isinstance(labels, Tensor) or not hasattr(labels, "shape")):
+            raise DataError(
+                f"class_weight={self.class_weight!r} counts the labels of all training rows at once, which a loader "
+                "does not give; give them as one NumPy array or column: (X, y)"
+            )
         labels = _column(labels)
         number = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
         unknown = self.classes[number] != labels

@@ -32,6 +32,7 @@ NEAREST = {  # by the name of a class, for all that descend from it
     "TheilSenRegressor": "HuberRegressor",
     "PLSRegression": "Ridge, perhaps behind PCA in a Pipeline",
     "CalibratedClassifierCV": "the classifier inside, by itself",
+    "BaseThresholdClassifier": "the classifier inside, by itself",
     "OneVsRestClassifier": "one of its estimators_, or LogisticRegression, which takes several classes",
     "OneVsOneClassifier": "LogisticRegression, which takes several classes",
     "MultiOutputRegressor": "one of its estimators_, or Ridge, which takes several targets",
