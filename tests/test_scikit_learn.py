@@ -496,10 +496,7 @@ def test_a_classifier_is_audited_with_probabilities_of_its_own_labels(name):
     assert np.isfinite(audit.log_prob(CASES[name].y)).all()
 
 
-GAUSSIAN = ["ridge", "lasso", "least squares, two targets", "perceptron"]
-
-
-@pytest.mark.parametrize("name", GAUSSIAN)
+@pytest.mark.parametrize("name", ["ridge", "least squares, two targets"])
 def test_a_regressor_is_audited_in_one_call(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rue.errors.RueWarning)  # few rows for a perceptron

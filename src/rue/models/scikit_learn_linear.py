@@ -83,8 +83,18 @@ def _core(estimator: Any, found: Objective) -> ModuleModel:
             f"all {weight.numel()} coefficients of {type(estimator).__name__} are zero and it has no intercept; there "
             "is nothing that training data could have moved: use a smaller penalty"
         )
-    core = wrap_module(Active(weight, bias, free), found.loss, None, None, "mean" if found.mean else "sum", None)
+    module = Active(weight, bias, free) if found.sparse else _linear(weight, bias)
+    core = wrap_module(module, found.loss, None, None, "mean" if found.mean else "sum", None)
     l2 = torch.as_tensor(np.broadcast_to(found.l2, (k, p)).copy(), dtype=torch.float64)[free]
     if bias is not None:
         l2 = torch.cat([l2, torch.full((k,), found.bias_l2, dtype=torch.float64)])
     return replace(core, l2=l2, l2_given=True)
+
+
+def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    module = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, dtype=torch.float64)
+    with torch.no_grad():
+        module.weight.copy_(weight)
+        if bias is not None:
+            module.bias.copy_(bias)
+    return module
