@@ -244,6 +244,10 @@ class Solver(Protocol):
         """Whether `factor` raises for a curvature that cannot be inverted, rather than a later solve."""
         ...
 
+    def view(self, model: Model) -> Model:
+        """The model in the coordinates that are solved for: itself, but for projections."""
+        ...
+
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor once."""
         ...
