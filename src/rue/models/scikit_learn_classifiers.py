@@ -25,7 +25,7 @@ def _logistic(e: Any) -> Objective:
         raise ModelError(
             "LogisticRegressionCV(refit=False) averages fits, which is the minimum of nothing; use refit=True"
         )
-    labels = _labels(e)
+    labels = _labels(e, by_weight=True)
     if getattr(e, "multi_class", None) == "multinomial" and len(labels.classes) == 2:
         raise ModelError('LogisticRegression(multi_class="multinomial") of two classes; the nearest choice is "auto"')
     strength, ratio = _logistic_penalty(e)
@@ -59,7 +59,7 @@ def _linear_svc(e: Any) -> Objective:
         raise no_curvature(e, "squared_hinge")
     if e.multi_class != "ovr":
         raise ModelError(f'LinearSVC(multi_class={e.multi_class!r}) is not supported; the nearest choice is "ovr"')
-    labels = _labels(e)
+    labels = _labels(e, by_weight=True)
     l2 = 1 / e.C if e.penalty == "l2" else 0.0
     loss = labels.weigh(labels.each(squared_hinge()), positives=True)
     return Objective(loss, l2, liblinear_bias(e, l2), sparse=e.penalty == "l1", encode=labels.encode, labels=labels)
@@ -73,10 +73,10 @@ def _stochastic(e: Any) -> Objective:
     return stochastic(e, loss, encode=labels.encode, labels=labels)
 
 
-def _labels(e: Any) -> Labels:
+def _labels(e: Any, by_weight: bool = False) -> Labels:
     if getattr(getattr(e, "_label_binarizer", None), "y_type_", "").startswith("multilabel"):
         raise ModelError(f"{type(e).__name__} was trained on several labels for each row; train one for each label")
-    return Labels(np.asarray(e.classes_), e.class_weight)
+    return Labels(np.asarray(e.classes_), e.class_weight, by_weight)
 
 
 STOCHASTIC: dict[str, Callable[[], Loss]] = {

@@ -7,24 +7,28 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rue.concepts import Facts
 from rue.errors import DataError
 from rue.losses import Loss, one_vs_rest, row_weighted
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of a fitted classifier, and what a row of each class counts.
-
-    "balanced" goes by the number of rows of each class, whatever weights the rows have besides.
-    """
+    """The labels of a fitted classifier, and what a row of each class counts."""
 
     classes: NDArray[Any] = field(repr=False)
     class_weight: Any = None  # as given to the classifier: a dict, "balanced" or None
+    by_weight: bool = False  # "balanced" goes by the weights of the rows, not by their number
 
     @property
     def weighted(self) -> bool:
         """Whether rows count by their class."""
         return self.class_weight is not None and len(self.class_weight) > 0
+
+    def describe(self) -> Facts:
+        """What an audit must know of the labels."""
+        by_weight = self.by_weight and isinstance(self.class_weight, str)
+        return {"balanced_by": "the sample weights of training"} if by_weight else {}
 
     def each(self, loss: Loss) -> Loss:
         """A yes-or-no loss of one output for two classes, of one output for each of more."""

@@ -51,7 +51,10 @@ def read_linear(estimator: Any, reader: Callable[[Any], Objective]) -> Estimator
         encode=found.encode,
         response=found.response,
         classes=None if found.labels is None else found.labels.classes,
-        said={"estimator": type(estimator).__name__},
+        said={
+            "estimator": type(estimator).__name__,
+            **({} if found.labels is None else found.labels.describe()),
+        },
     )
 
 
