@@ -410,6 +410,19 @@ def test_an_estimator_knows_its_loss_and_penalty(said):
         rue.wrap(lm.Ridge().fit(X, NUMBERS), **said)
 
 
+def test_labels_of_another_type_are_refused():
+    model = rue.wrap(lm.LogisticRegression().fit(X, TWO))
+    with pytest.raises(DataError, match="120 of 120 labels"):
+        rue.LinearRUE().fit(model, (X, (TWO == "yes").astype(int)))
+
+
+def test_a_target_transformer_that_falls_is_refused():
+    regressor = TransformedTargetRegressor(lm.Ridge(), func=np.negative, inverse_func=np.negative).fit(X, NUMBERS)
+    auditor = rue.LinearRUE().fit(rue.wrap(regressor), (X, NUMBERS))
+    with pytest.raises(ModelError, match="use one that rises"):
+        auditor.audit(X)
+
+
 def test_a_target_transformer_that_mixes_targets_is_refused():
     regressor = TransformedTargetRegressor(lm.LinearRegression(), transformer=PCA(2)).fit(X, PAIRS)
     auditor = rue.LinearRUE().fit(rue.wrap(regressor), (X, PAIRS))
@@ -546,3 +559,9 @@ def test_importing_rue_does_not_import_scikit_learns_models():
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
+
+
+def test_a_classifier_with_weighted_classes_has_its_own_confidence_as_a_baseline():
+    name = "softmax, weighted classes"
+    audit = rue.Confidence().fit(rue.wrap(fitted(name)), (X, THREE)).audit(X)
+    np.testing.assert_allclose(audit.score, 1 - fitted(name).predict_proba(X).max(1), rtol=1e-9)

@@ -73,9 +73,9 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
             "with those class weights as numbers: class_weight={label: weight, ...}"
         )
     unit, units = _units(data.group, source_rows, ids)
-    inputs, targets = next(iter(read(model)))
+    inputs, _ = next(iter(read(model)))
     bound = model.bind(inputs, float(weight.sum()))
-    admit(bound, inputs, bound.read_targets(targets))
+    admit(bound, *next(iter(read(bound))))
     return Rows(n, ids, weight, unit, units, lambda: read(bound)), bound
 
 
@@ -120,13 +120,13 @@ def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[In
         raise DataError(
             "training targets are missing; give (X, y): the audit needs to know how well the rows were fitted"
         )
-    inputs, targets = model.read(data.X), model.read_targets(data.y)
-    n, targets_n = _length(inputs), _length(targets)
+    inputs = model.read(data.X)
+    n, targets_n = _length(inputs), _length(model.read_targets(data.y))
     if n != targets_n:
         raise ShapeError(f"X has {n} rows, y has {targets_n}; they must be the same rows")
 
     def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
-        settled = bound.read_targets(targets)
+        settled = bound.read_targets(data.y)
         for rows in [slice(0, n)] if bound.family.coupled else _row_slices(inputs, n):
             yield take(inputs, rows), take(settled, rows)
 

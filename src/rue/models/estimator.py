@@ -40,7 +40,7 @@ class EstimatorModel:
 
     def loss(self, outputs: Tensor, targets: Any) -> Tensor:
         """Loss of each example (n,)."""
-        return self.core.loss(outputs, targets[0])
+        return self.core.loss(outputs, targets)
 
     def penalty(self, theta: Tensor) -> Tensor:
         """The penalty R, a scalar."""
@@ -48,11 +48,11 @@ class EstimatorModel:
 
     def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
         """∂²ℓ/∂f², where it is known."""
-        return self.core.loss_hessian(outputs, targets[0])
+        return self.core.loss_hessian(outputs, targets)
 
     def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
         """The loss of a family whose rows are coupled."""
-        return self.core.coupling(outputs, targets[0], weight)
+        return self.core.coupling(outputs, targets, weight)
 
     def jacobian(self, inputs: Inputs) -> Tensor | None:
         """∂f/∂θ, where it is known."""
@@ -66,10 +66,9 @@ class EstimatorModel:
         """Through the estimator's own transformations."""
         return self.core.read(self.features(inputs))
 
-    def read_targets(self, targets: Any) -> tuple[Any]:
-        """Encoded once, tensors too: what was read before is a tuple of one, as raw targets never are."""
-        read = isinstance(targets, tuple) and len(targets) == 1
-        return (self.core.read_targets(targets[0] if read else self.encode(targets)),)
+    def read_targets(self, targets: Any) -> Any:
+        """Labels become numbers."""
+        return self.core.read_targets(self.encode(targets))
 
     def bind(self, inputs: Inputs, total_weight: float) -> Self:
         """Bind the core."""

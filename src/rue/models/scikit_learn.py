@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from rue.concepts import Model
 from rue.errors import DataError, ModelError, SettingError
 from rue.models.estimator import EstimatorModel
 from rue.models.scikit_learn_linear import LINEAR, read_linear
@@ -26,27 +25,26 @@ from rue.models.scikit_learn_response import Inverse
 
 TREES = ("sklearn.ensemble", "sklearn.tree")
 
-
-def read(estimator: Any, loss: Any, l2: Any) -> Model:
-    """A fitted estimator, which knows its loss and penalty."""
-    if loss is not None or l2 is not None:
-        raise SettingError(
-            f"{type(estimator).__name__} knows the loss and the penalty it was trained with; leave loss and l2 out"
-        )
-    return _read(estimator)
+Inside = Callable[[Any], EstimatorModel]
+"""How the estimator inside another is read."""
 
 
-def _read(estimator: Any) -> EstimatorModel:
+def read(estimator: Any, loss: Any, l2: Any) -> EstimatorModel:
+    """A fitted estimator; all but trees know their loss and penalty."""
     for kind in type(estimator).__mro__:  # a parent may be readable where its child is refused, and the reverse
         if kind in WRAPPERS or kind in LINEAR or kind in NETWORKS:
             _check_fitted(estimator)
             if kind in WRAPPERS:
-                return WRAPPERS[kind](estimator)
+                return WRAPPERS[kind](estimator, lambda inner: read(inner, loss, l2))
+            if loss is not None or l2 is not None:
+                raise SettingError(
+                    f"{type(estimator).__name__} knows the loss and penalty it was trained with; leave loss and l2 out"
+                )
             return read_linear(estimator, LINEAR[kind]) if kind in LINEAR else read_mlp(estimator)
         if kind.__module__.startswith(TREES):
             _check_fitted(estimator)
             trees: Any = import_module("rue.models.scikit_learn_trees")
-            found: EstimatorModel = trees.read(estimator, None, None)
+            found: EstimatorModel = trees.read(estimator, loss, l2)
             return found
         if kind.__name__ in NEAREST:
             raise ModelError(f"{type(estimator).__name__} cannot be audited; the nearest is {NEAREST[kind.__name__]}")
@@ -57,7 +55,7 @@ def _read(estimator: Any) -> EstimatorModel:
     )
 
 
-def _pipeline(pipeline: Any) -> EstimatorModel:
+def _pipeline(pipeline: Any, inside: Inside) -> EstimatorModel:
     """What stands before the last step makes the features."""
     final = pipeline[-1]
     if not hasattr(final, "predict"):
@@ -65,7 +63,7 @@ def _pipeline(pipeline: Any) -> EstimatorModel:
             f"the pipeline ends in {final if isinstance(final, str) else type(final).__name__}, which predicts "
             "nothing; wrap one that ends in a fitted regressor or classifier"
         )
-    model = _read(final)
+    model = inside(final)
     if len(pipeline) == 1:
         return replace(model, own=pipeline.predict)
     before, inner = pipeline[:-1], model.features
@@ -80,17 +78,17 @@ def _transformed(before: Any, inputs: Any) -> Any:
         raise DataError(f"the pipeline cannot transform these inputs: {error}; give them as in training") from error
 
 
-def _search(search: Any) -> EstimatorModel:
+def _search(search: Any, inside: Inside) -> EstimatorModel:
     if not hasattr(search, "best_estimator_"):
         raise ModelError(
             f"{type(search).__name__}(refit=False) kept no estimator; use refit=True, or wrap the one you trained"
         )
-    return replace(_read(search.best_estimator_), own=search.predict)
+    return replace(inside(search.best_estimator_), own=search.predict)
 
 
-def _transformed_target(regressor: Any) -> EstimatorModel:
+def _transformed_target(regressor: Any, inside: Inside) -> EstimatorModel:
     """Targets are transformed before training, predictions transformed back."""
-    model = _read(regressor.regressor_)
+    model = inside(regressor.regressor_)
     transformer = regressor.transformer_
     inner = model.encode
 
@@ -111,9 +109,9 @@ def _check_fitted(estimator: BaseEstimator) -> None:
 
 
 NETWORKS = (MLPClassifier, MLPRegressor)
-WRAPPERS: dict[type, Callable[[Any], EstimatorModel]] = {
+WRAPPERS: dict[type, Callable[[Any, Inside], EstimatorModel]] = {
     Pipeline: _pipeline,
     BaseSearchCV: _search,
     TransformedTargetRegressor: _transformed_target,
-    FrozenEstimator: lambda frozen: _read(frozen.estimator),
+    FrozenEstimator: lambda frozen, inside: inside(frozen.estimator),
 }

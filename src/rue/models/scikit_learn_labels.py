@@ -43,6 +43,7 @@ class Labels:
 
     def encode(self, labels: Any) -> Any:
         """Numbers from 0 to k − 1, (n,), of two classes (n, 1) floats; with class weights, a pair with those (n,)."""
+        from pandas import factorize  # tells 1 from "1"
         from sklearn.utils.class_weight import compute_class_weight
 
         if isinstance(self.class_weight, str) and (isinstance(labels, Tensor) or not hasattr(labels, "shape")):
@@ -51,13 +52,15 @@ class Labels:
                 "does not give; give them as one NumPy array or column: (X, y)"
             )
         labels = _column(labels)
-        number = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
-        unknown = self.classes[number] != labels
+        numbered = {label: number for number, label in enumerate(self.classes.tolist())}
+        code, present = factorize(labels)
+        number = np.array([*(numbered.get(label, -1) for label in present.tolist()), -1])[code]  # a missing label is −1
+        unknown = number < 0
         if unknown.any():
             first = labels[unknown].tolist()[0]
             raise DataError(
                 f"{int(unknown.sum())} of {len(labels)} labels, the first being {first!r}, are none of the classes the "
-                f" classifier was trained on: {', '.join(map(repr, self.classes[:8].tolist()))}"
+                f"classifier was trained on: {', '.join(map(repr, self.classes[:8].tolist()))}"
             )
         targets = number[:, None].astype(np.float64) if len(self.classes) == 2 else number
         if not self.weighted:

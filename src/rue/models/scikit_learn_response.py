@@ -43,6 +43,11 @@ class Inverse:
         slope = self._difference(at, 1e-5 * (1 + np.abs(at)))  # error of order step², rounding of order 1e-16 / step
         wide = self._difference(at, np.ones_like(at))
         slope = np.where(np.abs(wide - slope) <= 1e-8 * np.abs(slope), wide, slope)  # a straight line: exact
+        if (slope < 0).any():
+            raise ModelError(
+                "the target transformer turns the order of the targets round, so that the ends of intervals would "
+                "change places; use one that rises: its negative"
+            )
         return slope if self.inner is None else slope * self.inner.slope(outputs)
 
     def _difference(self, at: Values, step: Values) -> Values:
