@@ -262,6 +262,7 @@ def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any],
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
+            warnings.filterwarnings("ignore", "`torch.jit.script`")  # forward derivatives use it inside torch itself
             return at_once(argument)
     except torch.OutOfMemoryError as error:
         raise NumericalError(
