@@ -1,5 +1,6 @@
 """The adapter for scikit-learn: finds the estimator inside pipelines, searches and target transforms, and reads it."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -31,6 +32,10 @@ Inside = Callable[[Any], EstimatorModel]
 
 def read(estimator: Any, loss: Any, l2: Any) -> EstimatorModel:
     """A fitted estimator; all but trees know their loss and penalty."""
+    if type(estimator).__module__.startswith("skorch"):
+        nets: Any = import_module("rue.models.skorch")
+        net: EstimatorModel = nets.read(estimator, loss, l2)
+        return net
     for kind in type(estimator).__mro__:  # a parent may be readable where its child is refused, and the reverse
         if kind in WRAPPERS or kind in LINEAR or kind in NETWORKS:
             _check_fitted(estimator)
@@ -64,6 +69,8 @@ def _pipeline(pipeline: Any, inside: Inside) -> EstimatorModel:
             "nothing; wrap one that ends in a fitted regressor or classifier"
         )
     model = inside(final)
+    if type(final).__module__.startswith("skorch"):  # whose predict changes the mode of the module
+        pipeline = copy.deepcopy(pipeline)
     if len(pipeline) == 1:
         return replace(model, own=pipeline.predict)
     before, inner = pipeline[:-1], model.features
