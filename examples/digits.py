@@ -38,9 +38,8 @@ own = rue.Confidence().fit(model, (X[train], y[train])).audit(X[new])
 print(
     f"{wrong.sum()} of {len(wrong)} digits are read wrongly; how well do scores find them (area under the ROC curve)?"
 )
-print(
-    f"  the audit {roc_auc_score(wrong, audit.score):.3f}, the network's own confidence {roc_auc_score(wrong, own.score):.3f}"
-)
+found, confidence = (roc_auc_score(wrong, a.score) for a in (audit, own))
+print(f"  the audit {found:.3f}, the network's own confidence {confidence:.3f}")
 print(f"  NLL {-audit.log_prob(y[new]).mean():.3f} against {-own.log_prob(y[new]).mean():.3f}\n")
 
 sets = audit.prediction_set(0.95)

@@ -20,7 +20,7 @@ from rue.trees import leaves, map_leaves, take
 CHUNK_BYTES = 2**24  # of Jacobian rows held at once: what stays close to a processor
 CUDA_CHUNK_BYTES = 2**28  # a GPU wants larger pieces
 WIDE_ROW_BYTES = 2**20  # a row of the Jacobian that is so wide is never close to a processor, and
-WIDE_CHUNK_BYTES = 2**27  # many of them at once cost less each
+WIDE_CHUNK_BYTES = 2**26  # many of them at once cost less each
 FEW = 16  # outputs up to which a known Jacobian is the cheapest way to pull one vector back
 VECTORS = 32  # in one block of curvature products: 8 to 32 measured best (FACTS, numerics)
 

@@ -16,6 +16,7 @@ from rue.randomness import generator
 from rue.solve.dense import Cholesky
 
 DIRECTIONS = 128  # pushed forward at once
+COLUMNS = 2**13  # of the directions mixed at once
 FLAT = 1e-12  # of the largest: a direction that adds nothing to the others
 
 
@@ -45,9 +46,9 @@ class Projection:
         if diagonal is None or not penalised:  # no scale of its own: damped later
             diagonal, free = torch.ones(d, dtype=torch.float64, device=place), torch.arange(0)
         scale = torch.where(diagonal > 0, diagonal, torch.inf).rsqrt()
-        directions = self._directions(model, data, scale) if bool(scale.any()) else scale.new_zeros(0, d)
+        directions = self._directions(model, data, scale) if bool(scale.any()) else model.theta.new_zeros(0, d)
         z = torch.zeros(len(directions) + len(free), dtype=model.theta.dtype, device=place)
-        return ProjectedModel(model, z, directions.to(model.theta), free.to(place), float(penalised))
+        return ProjectedModel(model, z, directions, free.to(place), float(penalised))
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the projected matrix."""
@@ -56,15 +57,17 @@ class Projection:
     def _directions(self, model: Model, data: TrainingSet, scale: Tensor) -> Tensor:
         """QD^(−½), rows (r, d)."""
         drawn = generator(self.seed)
-        found = []
-        for start in track("directions", range(0, self.size, DIRECTIONS)):
-            count = min(DIRECTIONS, self.size - start)
-            block = torch.randn(count, len(scale), generator=drawn, dtype=torch.float32).to(scale.device)
-            found.append(gauss_newton_product(model, data, block * scale.to(block)) * scale)
-        rows = torch.cat(found)
+        rows = torch.empty(self.size, len(scale), dtype=torch.float64, device=scale.device)
+        for part in track("directions", rows.split(DIRECTIONS)):
+            block = torch.randn(len(part), len(scale), generator=drawn, dtype=torch.float32).to(scale.device)
+            part.copy_(gauss_newton_product(model, data, block.mul_(scale.to(block))).mul_(scale))
         values, vectors = torch.linalg.eigh(rows @ rows.T)
         kept = values > FLAT * values[-1].clamp_min(torch.finfo(torch.float64).tiny)
-        return (vectors[:, kept] / values[kept].sqrt()).T @ rows * scale
+        mixing = (vectors[:, kept] / values[kept].sqrt()).T
+        directions = torch.empty(len(mixing), len(scale), dtype=model.theta.dtype, device=scale.device)
+        for columns in torch.arange(len(scale), device=scale.device).split(COLUMNS):  # no second copy in float64
+            directions[:, columns] = (mixing @ rows[:, columns] * scale[columns]).to(directions)
+        return directions
 
 
 @dataclass(frozen=True)
