@@ -17,6 +17,7 @@ from torch import Tensor
 
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
+POINTS = "rue.points"  # in a dict of inputs, the part that distances are measured on, where others are read off it
 
 
 Decision = Literal["largest", "signs", "ordered"]

@@ -27,6 +27,7 @@ class EstimatorModel:
     response: Response | None = None
     classes: NDArray[Any] | None = field(default=None, repr=False)
     said: Facts = field(default_factory=dict, repr=False)  # what else to say of the estimator in an audit's facts
+    tolerance: float = TOLERANCE
 
     @property
     def theta(self) -> Tensor:
@@ -88,7 +89,7 @@ class EstimatorModel:
             return
         made = outputs if self.response is None else self.response.value(outputs)
         apart = np.abs(made - answers.reshape(made.shape)).max(initial=0.0)
-        if apart > TOLERANCE * (1 + np.abs(answers).max(initial=0.0)):
+        if apart > self.tolerance * (1 + np.abs(answers).max(initial=0.0)):
             raise ModelError(
                 f"what was read off the estimator predicts otherwise than the estimator itself, by up to {apart:.1e}; "
                 "give inputs as for its predict, and an estimator that was not changed after fitting"

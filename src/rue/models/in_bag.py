@@ -1,0 +1,33 @@
+"""How often each training row is in each tree of a forest: drawn again from the trees' own seeds."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def in_bag(estimator: Any, weight: Array) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
+    """For each tree the weights (n,) its leaf means were taken with, and which rows it has seen (n,).
+
+    scikit-learn draws rows by their weights since 1.8 or so, and multiplied by them before; weights that are all one
+    are none. The leaf means tell whether this was the training set.
+    """
+    from sklearn.ensemble import _forest
+
+    n = len(weight)
+    given = None if (weight == 1).all() else weight
+    if not estimator.bootstrap:
+        for _ in estimator.estimators_:
+            yield weight, weight > 0
+        return
+    by_weight = len(inspect.signature(_forest._generate_sample_indices).parameters) > 3
+    extra = [given] if by_weight else []
+    size = _forest._get_n_samples_bootstrap(n, estimator.max_samples, *extra)
+    for tree in estimator.estimators_:
+        rows = _forest._generate_sample_indices(tree.random_state, n, size, *extra)
+        counts = np.bincount(rows, minlength=n).astype(np.float64)
+        yield counts if by_weight else counts * weight, counts > 0
