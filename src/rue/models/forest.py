@@ -131,6 +131,6 @@ def forest_model(forest: Forest) -> ForestModel:
 
 def _no_objective() -> ModelError:
     return ModelError(
-        "a forest is a mean of trees, each with its own leaf means, and minimises no one objective, so that this method "
-        "has no gradients to work with; use rue.methods.ForestRUE()"
+        "a forest is a mean of trees, each with its own leaf means, and minimises no one objective, so that there are "
+        "no gradients to work with; use ForestRUE()"
     )

@@ -17,7 +17,6 @@ from rue.models.links import Exponential, Logistic
 from rue.models.tables import numbers, table
 from rue.models.trees import LEAVES, Ensemble, Penalty, tree_model
 
-NARROW = 1e-5  # relative: libraries that sum their trees in float32 differ by as much from a sum in float64
 LOGARITHMS = ("poisson", "gamma", "tweedie")
 
 Given = str | Loss | Callable[..., Tensor] | None
@@ -54,7 +53,7 @@ def tree_estimator(ensemble: Ensemble, seen: Seen, l2: Penalty) -> EstimatorMode
 
     own = from_outputs if seen.own is None else seen.own
     encode = np.asarray if classes is None else labels_to_codes(classes)
-    return EstimatorModel(core, features, own, encode, response, classes, seen.said, tolerance=NARROW)
+    return EstimatorModel(core, features, own, encode, response, classes, seen.said)
 
 
 def forest_estimator(core: ForestModel, seen: Seen) -> EstimatorModel:

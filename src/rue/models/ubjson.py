@@ -88,7 +88,7 @@ class _Source:
 
     def _object(self) -> dict[str, Any]:
         kind, count = self._counted()
-        found = {}
+        found: dict[str, Any] = {}
         while count is None or len(found) < count:
             if count is None and self.data[self.at : self.at + 1] == b"}":
                 self.take(1)
