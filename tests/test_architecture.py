@@ -26,7 +26,7 @@ LAYERS = [
     {"solve"},
     {"resample"},
     {"left_out"},
-    {"influence", "features"},
+    {"influence", "features", "classify", "collected"},
     {"calibrate"},
     {"result"},
     {"held_out"},
@@ -87,7 +87,7 @@ def test_the_public_names_are_these():
             *("CalibratedRUE", "RUE", "LinearRUE", "Laplace", "BootstrapSGD", "KernelDensity", "NearestNeighbours"),
             *("ErrorForest", "Homoscedastic"),
             *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
-            *("calibrate", "curvature", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
+            *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
             *("errors", "quiet"),
         ]
     )

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from rue import calibrate, curvature, datasets, errors, evaluate, integrated, policy, resample, solve
+from rue import calibrate, curvature, datasets, errors, evaluate, integrated, losses, policy, resample, solve
 from rue.auditor import Auditor
 from rue.calibrate.penalty import choose_penalty
 from rue.concepts import Model
@@ -52,6 +52,7 @@ __all__ = [
     "errors",
     "evaluate",
     "integrated",
+    "losses",
     "policy",
     "quiet",
     "resample",
@@ -65,7 +66,7 @@ def audit(
     *,
     train: Any,
     inputs: Any,
-    loss: str | Callable[..., Tensor] | None = None,
+    loss: str | losses.Loss | Callable[..., Tensor] | None = None,
     l2: float | Mapping[str, float] | None = None,
     penalty: Callable[[dict[str, Tensor]], Tensor] | None = None,
     reduction: Literal["sum", "mean"] = "sum",

@@ -13,18 +13,21 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.left_out_intervals import LeftOutRows
-from rue.concepts import Assessment, Assessor, Facts, Inputs, Model
+from rue.classify import averaged, epistemic, flip_probability, probability
+from rue.collected import Collected
+from rue.concepts import Assessment, Assessor, Decision, Facts, Inputs, Model, Response
 from rue.data import input_batches
 from rue.derivatives import input_chunks, outputs
 from rue.errors import DataError, InputError, ModelError, RueWarning
-from rue.held_out import HeldOut, held_out
+from rue.held_out import HeldOut, HeldOutClasses, held_out, held_out_classes
 from rue.progress import track
 from rue.randomness import untouched
-from rue.result import Array, Audit, Interval, IntervalRule
+from rue.result import Array, Audit, Interval, IntervalRule, central_interval
 from rue.trees import leaves
 
 DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
 ROUNDING = 0.02  # rounding error of a prediction by this much of the members' std
+ANSWERS = 1e-4  # relative, of an estimator's own predictions: tree ensembles add in single precision
 SHARE = 0.1  # of the audited inputs that makes a warning
 
 
@@ -41,34 +44,43 @@ class Auditor:
     degrees: float = inf  # of freedom of the predictive distribution
     left_out: LeftOutRows | None = field(default=None, repr=False)  # for intervals without held-out rows
     held_out: HeldOut | None = field(default=None, repr=False)  # what `calibrate` found
+    sets: HeldOutClasses | None = field(default=None, repr=False)  # the same for a classifier
     fitted_: ClassVar[bool] = True  # MAPIE looks for it on an estimator that is said to be fitted
 
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
         start = time.perf_counter()
-        found = _Collected()
+        found = Collected()
         with untouched(), torch.inference_mode(False):
             for chunk in track("audit", self._chunks(inputs)):
                 found.add(self._assess(chunk))
-        prediction = found.fields["prediction"][: found.rows]
-        covariance, noise = found.get("covariance"), found.get("noise")
-        if noise is None and self.noise is not None:
-            noise = np.broadcast_to(_array(self.noise), (len(prediction), *self.noise.shape))
-        total, scarcity, scarce = (found.get(name) for name in ("total", "scarcity", "scarce"))
-        score = _scores(found.get("score"), covariance)
+        model_outputs = found.fields["prediction"][: found.rows]
+        prediction = self._answers(inputs, model_outputs)
+        spreads = {name: found.get(name) for name in ("covariance", "noise", "total", "scarcity")}
+        if spreads["noise"] is None and self.noise is not None:
+            spreads["noise"] = np.broadcast_to(_array(self.noise), (len(prediction), *self.noise.shape))
+        own = found.get("score")
+        if self.model.response is not None:
+            slope = self.model.response.slope(model_outputs)
+            spreads = {name: _scaled(spread, slope) for name, spread in spreads.items()}
+            own = own if spreads["total"] is None else _scores(None, spreads["total"])
+        covariance, noise, total, scarcity = spreads.values()
+        score, scarce = _scores(own, covariance, found.get("variance")), found.get("scarce")
         if self.held_out is not None and noise is not None:
             factor = self.held_out.variance_factor
             score = score * np.sqrt(factor) if total is not None else score  # a score that is the total's deviation
             total = factor * ((noise if covariance is None else noise + covariance) if total is None else total)
             noise, scarcity = factor * noise, None if scarcity is None else factor * scarcity
         said = _warnings(found.get("drift"), found.get("rounding"))
+        if found.dropped:
+            said = (*said, found.dropped)
         facts = {**self.facts, "m": len(prediction), "seconds_audit": time.perf_counter() - start}
         if found.residual is not None:
             facts["residual"] = found.residual
         facts["warnings"] = (*self.facts["warnings"], *said)
         return Audit(
             method=self.method,
-            prediction=_squeezed(prediction),
+            prediction=prediction,
             score=score,
             covariance=covariance,
             noise_covariance=noise,
@@ -76,17 +88,28 @@ class Auditor:
             calibrated_covariance=total,
             scarcity_covariance=scarcity,
             scarce=None if scarce is None else scarce > 0,
+            outputs=model_outputs,
+            decision=self.model.family.decision,
+            classes=self.model.classes,
+            probability=found.get("probability"),
+            flip_probability=found.get("flip"),
+            epistemic=found.get("epistemic"),
+            variance=found.get("variance"),
             degrees=self.degrees,
-            rules=self._rules(inputs),
+            sets=None if self.sets is None else self.sets.sets,
+            rules=self._rules(inputs, model_outputs, found.get("total")),
         )
 
     def calibrate(self, X: Any, y: Any, group: Any = None) -> "Auditor":
         """The same with its spread scaled, and its intervals guaranteed, by rows that nothing was trained on.
 
         All variances are multiplied by one number, so that rankings stay as they were; `audit.interval` becomes split
-        conformal, by group where the held-out rows have one.
+        conformal, by group where the held-out rows have one. A classifier's `audit.prediction_set` is guaranteed so.
         """
         plain = replace(self, held_out=None).audit(X)
+        if self.model.family.decision is not None:
+            found = held_out_classes(plain, y, group)
+            return replace(self, sets=found, facts={**self.facts, "held_out": len(plain)})
         return replace(self, held_out=held_out(plain, y, group), facts={**self.facts, "held_out": len(plain)})
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
@@ -94,7 +117,7 @@ class Auditor:
         if not return_std:
             with untouched():
                 found = torch.cat([self.predictor(self.model, chunk).cpu() for chunk in self._chunks(X)])
-            return _squeezed(_array(found))
+            return self._answers(X, _array(found))
         audit = self.audit(X)
         spread = audit.std if audit.total_std is None else audit.total_std
         if spread is None:
@@ -110,11 +133,40 @@ class Auditor:
             "(prefit=True in MAPIE), or fit a method such as LinearRUE() to other data"
         )
 
-    def _rules(self, inputs: Any) -> dict[str, IntervalRule]:
+    def _answers(self, inputs: Any, found: Array) -> Array:
+        """What the user's own model predicts: the outputs (m, k), or an estimator's answers that they agree with."""
+        answers = self.model.answer(inputs)
+        if answers is None:
+            return _squeezed(found)
+        if self.model.classes is None:
+            made = found if self.model.response is None else self.model.response.value(found)
+            _check_answers(made, np.asarray(answers, dtype=np.float64))
+        return _squeezed(answers) if answers.ndim == 2 else answers
+
+    def _rules(self, inputs: Any, found: Array, total: Array | None) -> dict[str, IntervalRule]:
         """How intervals can be made of an audit of these inputs, the strongest guarantee first."""
         rules: dict[str, IntervalRule] = {}
         if self.held_out is not None:
             rules["split conformal"] = self.held_out.interval
+        response = self.model.response
+        if response is not None:
+            return rules if total is None else {**rules, **self._response_rules(inputs, found, total, response)}
+        return {**rules, **self._left_out_rules(inputs)}
+
+    def _response_rules(self, inputs: Any, found: Array, total: Array, response: Response) -> dict[str, IntervalRule]:
+        """Intervals of the outputs, their ends turned into predictions: what they guarantee survives a rising map."""
+        spread = np.sqrt(np.diagonal(total, axis1=1, axis2=2))
+        known: dict[str, IntervalRule] = self._left_out_rules(inputs)
+        known["distribution"] = partial(_central, self.degrees)
+
+        def turned(rule: IntervalRule, _: Array, __: Array, level: float, group: Any) -> Interval:
+            lower, upper, said = rule(found, spread, level, group)
+            return Interval(response.value(lower), response.value(upper), said)
+
+        return {name: partial(turned, rule) for name, rule in known.items()}
+
+    def _left_out_rules(self, inputs: Any) -> dict[str, IntervalRule]:
+        rules: dict[str, IntervalRule] = {}
         if self.left_out is not None:
             rules["jackknife+"] = partial(self._left_out_interval, inputs, "jackknife+")
             if self.left_out.single:
@@ -156,46 +208,48 @@ class Auditor:
         found = self.assess(self.model, inputs)
         if not bool(torch.isfinite(found.prediction).all()):
             raise DataError("the model returns NaN or infinite predictions for some of these inputs; check them")
-        return found
+        decision = self.model.family.decision
+        return found if decision is None else _classified(decision, found)
 
 
-class _Collected:
-    """Results of all batches so far: each field one array that doubles when it is full.
-
-    A list of small pieces, made between large temporary blocks, would keep the allocator from giving those back:
-    memory would grow with m by far more than the results.
-    """
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.residual: float | None = None
-        self.fields: dict[str, Array] = {}
-
-    def add(self, part: Assessment) -> None:
-        """Copy a batch's results to the CPU."""
-        end = self.rows + len(part.prediction)
-        if part.residual is not None:
-            self.residual = max(self.residual or 0.0, part.residual)
-        for name, value in part._asdict().items():
-            if not isinstance(value, Tensor):
-                continue
-            room = self.fields.get(name, np.empty((0, *value.shape[1:])))
-            if len(room) < end:
-                larger = np.empty((max(end, 2 * len(room)), *value.shape[1:]))
-                larger[: self.rows] = room[: self.rows]
-                self.fields[name] = room = larger
-            room[self.rows : end] = value.detach().cpu().numpy()
-        self.rows = end
-
-    def get(self, name: str) -> Array | None:
-        """All rows of a field, or None where the method has no word on it."""
-        return self.fields[name][: self.rows] if name in self.fields else None
+def _classified(decision: Decision, found: Assessment) -> Assessment:
+    """What a covariance of logits says of the classes, where the method has not said it itself."""
+    logits = found.prediction.double()
+    if found.covariance is None:
+        return found if found.probability is not None else found._replace(probability=probability(decision, logits))
+    known = found.covariance.to(logits)
+    return found._replace(
+        probability=averaged(decision, logits, known) if found.probability is None else found.probability,
+        flip=flip_probability(decision, logits, known) if found.flip is None else found.flip,
+        epistemic=epistemic(decision, logits, known) if found.epistemic is None else found.epistemic,
+    )
 
 
-def _scores(own: Array | None, covariance: Array | None) -> Array:
+def _check_answers(made: Array, answers: Array) -> None:
+    """Refuse outputs that do not make the estimator's own predictions: it was read wrongly, or changed since."""
+    apart = np.abs(made - answers.reshape(made.shape)).max(initial=0.0)
+    if apart > ANSWERS * (1 + np.abs(answers).max(initial=0.0)):
+        raise ModelError(
+            f"what was read off the estimator predicts otherwise than the estimator itself, by up to {apart:.1e}; give "
+            "inputs as for its predict, and an estimator that was not changed since it was wrapped"
+        )
+
+
+def _scaled(spread: Array | None, slope: Array) -> Array | None:
+    """Covariances (m, k, k) of predictions whose derivatives are (m, k): the delta method."""
+    return None if spread is None else spread * slope[:, :, None] * slope[:, None, :]
+
+
+def _central(degrees: float, prediction: Array, spread: Array, level: float, _: Any) -> Interval:
+    return central_interval(prediction, spread, level, degrees)
+
+
+def _scores(own: Array | None, covariance: Array | None, variance: Array | None = None) -> Array:
     """The method's own score, else the root of the resampling covariance's trace."""
     if own is not None:
         return own
+    if variance is not None:
+        return np.sqrt(variance.sum(axis=1).clip(min=0))
     if covariance is None:
         raise InputError("a method must give a score or a covariance")
     return np.sqrt(np.trace(covariance, axis1=1, axis2=2).clip(min=0))

@@ -20,8 +20,9 @@ Facts = dict[str, Any]
 POINTS = "rue.points"  # in a dict of inputs, the part that distances are measured on, where others are read off it
 
 
-Decision = Literal["largest", "signs", "ordered"]
-"""How logits decide: the largest of k, each by its sign, or the number of ordered ones above zero."""
+Decision = Literal["largest", "signs", "ordered", "shares"]
+"""How logits decide: the largest of k, each by its sign, the number of ordered ones above zero; or shares that sum to
+one, the largest of k."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Family:
     """What the outputs under a loss mean."""
 
     gaussian: bool = False  # the residuals are the noise of the predictive distribution
-    decision: Decision | None = None  # the outputs are logits
+    decision: Decision | None = None  # the outputs are logits, or shares of classes
     coupled: bool = False  # the loss of a row depends on the other rows: all are read together
 
 
@@ -302,6 +303,10 @@ class Assessment(NamedTuple):
     total: Tensor | None = None  # (c, k, k), of the predictive distribution, where it is not covariance + noise
     scarcity: Tensor | None = None  # (c, k, k), the part of the noise that stands for data that are missing
     scarce: Tensor | None = None  # (c,), one for inputs unlike the training rows
+    variance: Tensor | None = None  # (c, k), of resampling, where the covariance is not kept
+    probability: Tensor | None = None  # (c, classes), averaged over the resampled models
+    flip: Tensor | None = None  # (c,), the chance of another decision
+    epistemic: Tensor | None = None  # (c,), nats of uncertainty that are due to the training set
 
 
 class Assessor(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 from rue.calibrate.conformal import HeldOutScores
 from rue.calibrate.variance import negative_log_density
 from rue.errors import DataError, NumericalError
-from rue.result import Array, Audit, Interval, Labels
+from rue.result import Array, Audit, Interval, Labels, PredictionSet
 
 RANGE = log(1e6)  # of the factor that is looked for, either way
 
@@ -29,6 +29,25 @@ class HeldOut:
         if len(self.scores) > 1:
             said += "; for each output by itself"
         return Interval(prediction - reach * spread, prediction + reach * spread, said)
+
+
+@dataclass(frozen=True)
+class HeldOutClasses:
+    """The scores 1 − probability of the true class (Sadinle, Lei and Wasserman, 2019)."""
+
+    scores: HeldOutScores = field(repr=False)
+
+    def sets(self, probability: Array, level: float, group: Labels | None) -> PredictionSet:
+        """Split conformal sets: every class whose probability is not below that of most held-out labels."""
+        reach = np.broadcast_to(self.scores.reach(level, group), len(probability))
+        said = self.scores.guarantee(level, group).replace("interval", "set").replace("infinite", "of all classes")
+        return PredictionSet(1 - probability <= reach[:, None], said)
+
+
+def held_out_classes(audit: Audit, y: Any, group: Any = None) -> HeldOutClasses:
+    """Measure an audit of held-out rows by their labels."""
+    missed = 1 - np.exp(audit.log_prob(y))
+    return HeldOutClasses(HeldOutScores(missed.clip(min=0), None if group is None else np.asarray(group)))
 
 
 def held_out(audit: Audit, y: Any, group: Any = None) -> HeldOut:

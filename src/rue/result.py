@@ -6,11 +6,14 @@ from math import inf, isinf, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from rue.calibrate.variance import negative_log_density
-from rue.concepts import Facts
-from rue.errors import InputError, NumericalError, SettingError, ShapeError
+from rue.classify import decided, sampled
+from rue.concepts import Decision, Facts
+from rue.errors import DataError, InputError, NumericalError, SettingError, ShapeError
+from rue.randomness import generator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +29,16 @@ class Interval(NamedTuple):
     upper: Array
     guarantee: str
 
+
+class PredictionSet(NamedTuple):
+    """Which classes are in the set of each row (m, classes), and what that guarantees, in words."""
+
+    members: NDArray[np.bool_]
+    guarantee: str
+
+
+SetRule = Callable[[Array, float, Labels | None], PredictionSet]
+"""From probabilities (m, classes), a level and perhaps the groups of the rows (m,)."""
 
 IntervalRule = Callable[[Array, Array, float, Labels | None], Interval]
 """From prediction and spread (m, k), a level and perhaps the groups of the rows (m,)."""
@@ -47,7 +60,17 @@ class Audit:
     calibrated_covariance: Array | None = field(default=None, repr=False)  # where resampling is weighed: the total
     scarcity_covariance: Array | None = field(default=None, repr=False)  # the part of the noise due to missing data
     scarce: NDArray[np.bool_] | None = field(default=None, repr=False)  # (m,), inputs unlike the training rows
+    outputs: Array | None = field(default=None, repr=False)  # (m, k), of the model, where predictions are made of them
+    decision: Decision | None = None  # how the outputs decide, where they are logits
+    classes: Labels | None = field(default=None, repr=False)  # the names of the classes, where the model has them
+    probability: Array | None = field(default=None, repr=False)  # (m, classes), averaged over the resampled models
+    flip_probability: Array | None = field(
+        default=None, repr=False
+    )  # (m,), that another training set decides otherwise
+    epistemic: Array | None = field(default=None, repr=False)  # (m,), nats of uncertainty due to the training set
+    variance: Array | None = field(default=None, repr=False)  # (m, k), of resampling, where covariances are too many
     degrees: float = inf  # of freedom of the predictive Student-t distribution; infinite is Gaussian
+    sets: SetRule | None = field(default=None, repr=False)  # of classes, where rows were held out
     rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # of intervals, strongest first
 
     def __len__(self) -> int:
@@ -55,8 +78,25 @@ class Audit:
 
     @property
     def std(self) -> Array | None:
-        """The plain resampling standard deviation; None for methods without one."""
+        """The plain resampling standard deviation, of the logits for classifiers; None for methods without one."""
+        if self.covariance is None and self.variance is not None:
+            return np.sqrt(self.variance.clip(min=0))
         return self._deviation(self.covariance)
+
+    @property
+    def label(self) -> Labels | None:
+        """The predicted class of each row, by name where the model has names; None where outputs are no logits."""
+        if self.decision is None or self.outputs is None:
+            return None
+        found = decided(self.decision, torch.from_numpy(self.outputs)).numpy()
+        return found if self.classes is None else self.classes[found]
+
+    def sampled_probability(self, members: int = 1000, seed: int = 0) -> Array:
+        """As `probability`, by drawing logits from their resampling distribution instead of the closed form."""
+        if self.decision is None or self.outputs is None or self.covariance is None:
+            raise InputError("there are no logits with a covariance to draw from; use LinearRUE on a classifier")
+        drawn = torch.from_numpy(self.outputs), torch.from_numpy(self.covariance)
+        return np.asarray(sampled(self.decision, *drawn, members, generator(seed)).numpy())
 
     @property
     def noise_std(self) -> Array | None:
@@ -98,9 +138,10 @@ class Audit:
         "split conformal" where the auditor was calibrated on held-out rows (with `group`, by group of the audited
         rows), else "jackknife+" or "full conformal" where rows were left out by influence, else "distribution".
         """
-        if not 0 < level < 1:
-            raise SettingError(f"level must lie between 0 and 1, such as 0.9, got {level}")
-        known = {**self.rules, "distribution": self._of_distribution}
+        _check_level(level)
+        if self.decision is not None:
+            raise InputError("classes have no intervals; audit.prediction_set(level) gives sets of classes instead")
+        known = {**self.rules, "distribution": self.rules.get("distribution", self._of_distribution)}
         chosen = next(iter(known)) if by is None else by
         if chosen not in known:
             raise SettingError(f"there is no interval by {by!r} for this audit; choose from {', '.join(known)}")
@@ -114,8 +155,22 @@ class Audit:
         shape = self.prediction.shape
         return Interval(lower.reshape(shape), upper.reshape(shape), said)
 
+    def prediction_set(self, level: float = 0.9, *, group: ArrayLike | None = None) -> PredictionSet:
+        """The classes that are not too unlikely, of an auditor calibrated on held-out rows."""
+        _check_level(level)
+        if self.decision is None or self.probability is None:
+            raise InputError("prediction sets are of classifiers; a prediction of numbers has audit.interval(level)")
+        if self.sets is None:
+            raise InputError("prediction sets need rows held out from training: auditor.calibrate(X, y), then audit")
+        return self.sets(self.probability, level, None if group is None else np.asarray(group))
+
     def log_prob(self, y: ArrayLike) -> Array:
-        """Log density of targets under the predictive distribution, joint over outputs: (m,)."""
+        """Log density of targets under the predictive distribution, joint over outputs: (m,).
+
+        For classifiers, the logarithm of the averaged probability of the label.
+        """
+        if self.decision is not None:
+            return self._log_probability(y)
         errors, covariance = self.errors(y), np.asarray(self.total_covariance)
         if np.linalg.eigvalsh(covariance).min(initial=inf) <= 0:
             raise NumericalError(
@@ -135,7 +190,13 @@ class Audit:
             "noise_std": self.noise_std,
             "total_std": self.total_std,
             **(self.axes or {}),
+            "probability": self.probability,
+            "flip_probability": self.flip_probability,
+            "epistemic": self.epistemic,
         }
+        label = self.label
+        if label is not None and self.classes is None and label.ndim == 1:
+            columns["label"] = label
         for name, values in named.items():
             if values is not None and values.ndim == 1:
                 columns[name] = values
@@ -147,6 +208,14 @@ class Audit:
         columns["percentile"] = 100 * pd.Series(self.score).rank(pct=True).to_numpy()
         return pd.DataFrame(columns)
 
+    def _log_probability(self, y: ArrayLike) -> Array:
+        if self.probability is None or self.outputs is None:
+            raise InputError(f"{self.method} gives no probabilities; use LinearRUE or ClassifierRUE")
+        if self.decision == "signs" and self.outputs.shape[1] > 1:
+            raise InputError("labels that may hold together have no single log probability; use audit.probability")
+        labels = label_numbers(y, self.classes, self.probability.shape[1])
+        return np.log(np.take_along_axis(self.probability, labels[:, None], axis=1)[:, 0])
+
     def _deviation(self, covariance: Array | None) -> Array | None:
         if covariance is None:
             return None
@@ -154,18 +223,7 @@ class Audit:
         return spread[:, 0] if self.prediction.ndim == 1 else spread
 
     def _of_distribution(self, prediction: Array, spread: Array, level: float, _: Labels | None) -> Interval:
-        """Central intervals of the predictive distribution."""
-        from scipy.stats import norm, t
-
-        if isinf(self.degrees):
-            reach, name = float(norm.ppf(0.5 + level / 2)), "Gaussian"
-        else:  # a Student-t distribution whose standard deviation is the spread
-            reach = float(t.ppf(0.5 + level / 2, self.degrees)) * sqrt((self.degrees - 2) / self.degrees)
-            name = f"Student-t with {self.degrees:g} degrees of freedom"
-        said = (
-            f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
-        )
-        return Interval(prediction - reach * spread, prediction + reach * spread, said)
+        return central_interval(prediction, spread, level, self.degrees)
 
     def _matrix(self, values: Array) -> Array:
         return values.reshape(len(self), -1)
@@ -194,3 +252,33 @@ class Audit:
                 f"targets have shape {targets.shape}, the predictions {self.prediction.shape}; they must agree"
             )
         return (targets - self.prediction).reshape(len(self), -1)
+
+
+def central_interval(prediction: Array, spread: Array, level: float, degrees: float) -> Interval:
+    """Central intervals (m, k) of a predictive distribution."""
+    from scipy.stats import norm, t
+
+    if isinf(degrees):
+        reach, name = float(norm.ppf(0.5 + level / 2)), "Gaussian"
+    else:  # a Student-t distribution whose standard deviation is the spread
+        reach = float(t.ppf(0.5 + level / 2, degrees)) * sqrt((degrees - 2) / degrees)
+        name = f"Student-t with {degrees:g} degrees of freedom"
+    said = f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
+    return Interval(prediction - reach * spread, prediction + reach * spread, said)
+
+
+def label_numbers(y: ArrayLike, classes: Labels | None, count: int) -> NDArray[np.int64]:
+    """Labels (m,) as columns of the probabilities."""
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    known = np.arange(count) if classes is None else classes
+    if values.ndim != 1 or not np.isin(values, known).all():
+        raise DataError(f"labels must be one of {', '.join(map(str, known[:8]))} for each row; check the column")
+    order = np.argsort(known)
+    return np.asarray(order[np.searchsorted(known, values, sorter=order)], dtype=np.int64)
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise SettingError(f"level must lie between 0 and 1, such as 0.9, got {level}")

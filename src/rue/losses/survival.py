@@ -48,12 +48,12 @@ def _times_and_events(targets: Any, k: int) -> Tensor:
     targets = one_tensor(targets)
     if targets.dim() != 2 or targets.shape[1] != 2:
         raise ShapeError(
-            f"targets have shape {tuple(targets.shape)}, expected two columns (n, 2): the time, and 1 for an event or 0 "
-            "where the row was last seen without one"
+            f"targets have shape {tuple(targets.shape)}, expected two columns (n, 2): the time, and 1 for an event, 0 "
+            "for a row last seen without one"
         )
     if k != 1:
         raise ShapeError(f"cox needs one output, the log hazard, got {k}")
     time, event = targets.T
     if not bool(((event == 0) | (event == 1)).all()) or not bool((time >= 0).all()) or not bool(event.any()):
-        raise DataError("times must be at least 0, events 0 or 1, and one a 1; check the columns")
+        raise DataError("times must be at least 0, events 0 or 1, one a 1; check the columns")
     return targets

@@ -4,14 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.concepts import Coupling, Facts, Family, Inputs, Model, Response
-from rue.errors import ModelError
-
-TOLERANCE = 1e-6  # of outputs read off an estimator against its own predictions
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,6 @@ class EstimatorModel:
     response: Response | None = None
     classes: NDArray[Any] | None = field(default=None, repr=False)
     said: Facts = field(default_factory=dict, repr=False)  # what else to say of the estimator in an audit's facts
-    tolerance: float = TOLERANCE
 
     @property
     def theta(self) -> Tensor:
@@ -82,15 +77,3 @@ class EstimatorModel:
     def describe(self) -> Facts:
         """The core's facts and the estimator's."""
         return {**self.core.describe(), **self.said}
-
-    def check(self, outputs: NDArray[np.float64], answers: NDArray[Any]) -> None:
-        """Refuse outputs (m, k) that do not make the estimator's own predictions (m,) or (m, k)."""
-        if self.classes is not None:
-            return
-        made = outputs if self.response is None else self.response.value(outputs)
-        apart = np.abs(made - answers.reshape(made.shape)).max(initial=0.0)
-        if apart > self.tolerance * (1 + np.abs(answers).max(initial=0.0)):
-            raise ModelError(
-                f"what was read off the estimator predicts otherwise than the estimator itself, by up to {apart:.1e}; "
-                "give inputs as for its predict, and an estimator that was not changed after fitting"
-            )

@@ -44,8 +44,8 @@ class ForestModel:
 
     @property
     def family(self) -> Family:
-        """Residuals of numbers are noise; shares of classes are no logits."""
-        return Family(gaussian=not self.forest.labels)
+        """Residuals of numbers are noise; classes have shares."""
+        return Family(decision="shares") if self.forest.labels else Family(gaussian=True)
 
     @property
     def response(self) -> None:

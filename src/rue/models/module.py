@@ -160,7 +160,7 @@ class ModuleModel:
 
 def wrap_module(
     module: nn.Module,
-    loss: str | Callable[..., Tensor] | None,
+    loss: str | Loss | Callable[..., Tensor] | None,
     l2: float | Mapping[str, float] | None,
     penalty: Penalty | None,
     reduction: Literal["sum", "mean"],

@@ -1,0 +1,56 @@
+"""The results of all batches of an audit so far."""
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.concepts import Assessment
+
+Array = NDArray[np.float64]
+
+COVARIANCE_BYTES = 2**30  # of the covariances of an audit, above which only variances are kept
+
+
+class Collected:
+    """Each field one array that doubles when it is full.
+
+    A list of small pieces, made between large temporary blocks, would keep the allocator from giving those back:
+    memory would grow with m by far more than the results.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.residual: float | None = None
+        self.fields: dict[str, Array] = {}
+        self.dropped: str | None = None
+
+    def add(self, part: Assessment) -> None:
+        """Copy a batch's results to the CPU."""
+        end = self.rows + len(part.prediction)
+        if part.covariance is not None and not self._keeps(part.covariance, end):
+            part = part._replace(covariance=None, variance=part.covariance.diagonal(dim1=1, dim2=2))
+        if part.residual is not None:
+            self.residual = max(self.residual or 0.0, part.residual)
+        for name, value in part._asdict().items():
+            if not isinstance(value, Tensor):
+                continue
+            room = self.fields.get(name, np.empty((0, *value.shape[1:])))
+            if len(room) < end:
+                larger = np.empty((max(end, 2 * len(room)), *value.shape[1:]))
+                larger[: self.rows] = room[: self.rows]
+                self.fields[name] = room = larger
+            room[self.rows : end] = value.detach().cpu().numpy()
+        self.rows = end
+
+    def _keeps(self, covariance: Tensor, rows: int) -> bool:
+        """Whether covariances (m, k, k) of so many rows are still worth their memory; else variances are kept."""
+        if self.dropped is None and 8 * rows * covariance[0].numel() > COVARIANCE_BYTES:
+            self.dropped = f"covariances of {covariance.shape[1]} outputs were left out for their size; std is there"
+            kept = self.fields.pop("covariance", None)
+            if kept is not None:
+                self.fields["variance"] = np.diagonal(kept, axis1=1, axis2=2).copy()
+        return self.dropped is None
+
+    def get(self, name: str) -> Array | None:
+        """All rows of a field, or None where the method has no word on it."""
+        return self.fields[name][: self.rows] if name in self.fields else None
