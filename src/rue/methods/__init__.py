@@ -6,6 +6,7 @@ from typing import Any
 from rue.methods.bootstrap_sgd import BootstrapSGD
 from rue.methods.calibrated_rue import CalibratedRUE
 from rue.methods.error_forest import ErrorForest
+from rue.methods.forest_rue import ForestRUE
 from rue.methods.homoscedastic import Homoscedastic
 from rue.methods.kernel_density import KernelDensity
 from rue.methods.laplace import Laplace
@@ -33,6 +34,7 @@ __all__ = [
     "BootstrapSGD",
     "CalibratedRUE",
     "ErrorForest",
+    "ForestRUE",
     "Homoscedastic",
     "KernelDensity",
     "Laplace",
