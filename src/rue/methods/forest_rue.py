@@ -32,9 +32,10 @@ BLOCK = 2**21  # influences of units on rows held at once
 class ForestRUE:
     """How other weights of the training rows would move the leaf means, and through them the forest's prediction.
 
-    With `meat="HC0"` a row pulls on a leaf by its residual there, the exact derivative, of which fully grown trees leave
-    nothing; with "HC3" by its residual out of the bag, the default where there is a bag. Rows that trees have not seen weigh noise, resampling and an error model into a predictive variance, for forests of
-    numbers that were grown on bootstrap samples; `score` is then `total_std`, else the resampling deviation.
+    With `meat="HC0"` a row pulls on a leaf by its residual there: the exact derivative, of which fully grown trees
+    leave nothing. With "HC3" it pulls by its residual out of the bag: the default where there is a bag. For forests of
+    numbers such rows also weigh noise, resampling and an error model into a predictive variance; `score` is then
+    `total_std`, else the resampling deviation.
     """
 
     resampler: Resampler = field(default_factory=Multinomial)
@@ -55,9 +56,9 @@ class ForestRUE:
             judged = _out_of_bag(known)
             if len(judged.rows) < FEWEST:
                 text = (
-                    f"{len(judged.rows)} training rows are out of the bag of some tree, so that the forest's errors are "
-                    "not known: only the spread of resampling is; grow it with bootstrap=True and more trees, or "
-                    "calibrate on held-out rows"
+                    f"only {len(judged.rows)} training rows are out of the bag of some tree, too few to know the "
+                    "forest's errors by: the audit has the spread of resampling alone; grow the forest with "
+                    "bootstrap=True and more trees, or calibrate on held-out rows"
                 )
                 fit.said.append(text)
                 warnings.warn(text, RueWarning, stacklevel=2)

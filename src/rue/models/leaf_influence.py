@@ -68,7 +68,7 @@ def leaf_influence(
         residual = (targets - out_of_bag)[bags.row]
     entry, shape = bags.share[:, None] * residual, (len(forest.values), int(unit.max()) + 1)
     pulls = tuple(csr_array((entry[:, j], (bags.place, unit[bags.row])), shape=shape) for j in range(targets.shape[1]))
-    within = np.stack([np.stack([a.multiply(b).sum(axis=1) for b in pulls], axis=-1) for a in pulls], axis=1)
+    within: Array = np.stack([np.stack([a.multiply(b).sum(axis=1) for b in pulls], axis=-1) for a in pulls], axis=1)
     return LeafInfluence(pulls, within, bags.unseen, out_of_bag, left_out)
 
 
@@ -85,7 +85,8 @@ def _bags(forest: Forest, leaf: Whole, weight: Array, unit: Whole) -> _Bags:
     rows, places, shares = [], [], []
     unseen = np.empty(leaf.shape, dtype=bool)
     for t, (used, seen) in enumerate(forest.in_bag(weight)):
-        unseen[:, t] = np.bincount(unit, seen)[unit] == 0
+        touched = np.bincount(unit, seen)
+        unseen[:, t] = touched[unit] == 0
         inside = np.flatnonzero(used)
         place = leaf[inside, t]
         rows.append(inside)
@@ -96,7 +97,7 @@ def _bags(forest: Forest, leaf: Whole, weight: Array, unit: Whole) -> _Bags:
 
 def _out_of_bag(forest: Forest, leaf: Whole, unseen: NDArray[np.bool_]) -> Array:
     """Means over the trees that have not seen a row's unit; without such trees, over all."""
-    use = unseen | ~unseen.any(1)[:, None]
+    use = unseen | (unseen.sum(1) == 0)[:, None]
     return np.asarray(_averaging(leaf, len(forest.values), use) @ forest.values)
 
 
