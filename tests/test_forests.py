@@ -163,10 +163,10 @@ def test_influences_of_a_group_add_up():
     X = table(N)
     y = targets(X)["number"]
     forest = numbers().fit(X, y)
-    group = np.arange(N) // 4
+    group = np.arange(N) // 12
     influence = literal(forest, X, y[:, None], X[:5], counts(forest, N))
-    summed = np.stack([influence[:, :, group == g].sum(2) for g in range(N // 4)], axis=2)
-    with pytest.warns(RueWarning, match="out of the bag"):  # of 12 trees, none has missed four rows at once
+    summed = np.stack([influence[:, :, group == g].sum(2) for g in range(N // 12)], axis=2)
+    with pytest.warns(RueWarning, match="out of the bag"):  # no tree has missed twelve rows at once
         audit = ForestRUE(meat="HC0").fit(read_forest(forest), rue.Data(X, y, group=group)).audit(X[:5])
     np.testing.assert_allclose(audit.std**2, spread(summed, Multinomial())[:, 0, 0], rtol=1e-9)
 

@@ -14,6 +14,8 @@ from rue.methods import (
     RUE,
     BootstrapSGD,
     CalibratedRUE,
+    ClassifierRUE,
+    Confidence,
     ErrorForest,
     ForestRUE,
     Homoscedastic,
@@ -35,6 +37,8 @@ __all__ = [
     "Auditor",
     "BootstrapSGD",
     "CalibratedRUE",
+    "ClassifierRUE",
+    "Confidence",
     "Data",
     "ErrorForest",
     "ForestRUE",
@@ -74,7 +78,10 @@ def audit(
     reduction: Literal["sum", "mean"] = "sum",
     select: str | Sequence[str] | None = None,
 ) -> Audit:
-    """Wrap, fit and audit in one call: `CalibratedRUE` for squared error, `LinearRUE` for any other loss.
+    """Wrap, fit and audit in one call, with the best method for the model.
+
+    `CalibratedRUE` for squared error, `ClassifierRUE` for classes, `ForestRUE` for forests, `LinearRUE` for any other
+    loss.
 
     >>> import torch
     >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
@@ -82,5 +89,12 @@ def audit(
     (4,)
     """
     wrapped = wrap(model, loss=loss, l2=l2, penalty=penalty, reduction=reduction, select=select)
-    method = CalibratedRUE() if wrapped.family.gaussian else LinearRUE()
-    return method.fit(wrapped, train).audit(inputs)
+    return _best_method(wrapped).fit(wrapped, train).audit(inputs)
+
+
+def _best_method(model: Model) -> Any:
+    if not model.family.joint:
+        return ForestRUE()
+    if model.family.gaussian:
+        return CalibratedRUE()
+    return LinearRUE() if model.family.decision is None else ClassifierRUE()

@@ -29,22 +29,23 @@ def probability(decision: Decision, logits: Tensor) -> Tensor:
     return _from_shares(decision, logits.sigmoid())
 
 
-def averaged(decision: Decision, logits: Tensor, covariance: Tensor) -> Tensor:
+def averaged(decision: Decision, logits: Tensor, covariance: Tensor, unit: Tensor | float = 1.0) -> Tensor:
     """The mean of `probability` over normally distributed logits, in closed form.
 
-    MacKay's approximation for one logit; for several, with every pair of classes (Lu, Ie and Sha, 2020).
+    MacKay's approximation for one logit; for several, with every pair of classes (Lu, Ie and Sha, 2020). Margins are
+    divided by the root of `unit` + π/8 times their variance: a unit above one is a squared temperature.
 
     >>> averaged("signs", torch.tensor([[2.0]]), torch.tensor([[[4.0]]])).round(decimals=2)
     tensor([[0.2200, 0.7800]])
     """
     if decision == "largest":
         margin = logits.unsqueeze(-1) - logits.unsqueeze(-2)
-        shrunk = margin / (1 + pi / 8 * pair_variance(covariance)).sqrt()
+        shrunk = margin / (unit + pi / 8 * pair_variance(covariance)).sqrt()
         return torch.softmax(-(-shrunk).logsumexp(-1), -1)
     if decision == "shares":
         return probability(decision, logits)
     variance = covariance.diagonal(dim1=-2, dim2=-1)
-    return _from_shares(decision, (logits / (1 + pi / 8 * variance).sqrt()).sigmoid())
+    return _from_shares(decision, (logits / (unit + pi / 8 * variance).sqrt()).sigmoid())
 
 
 def sampled(decision: Decision, logits: Tensor, covariance: Tensor, members: int, generator: torch.Generator) -> Tensor:
@@ -89,9 +90,35 @@ def epistemic(decision: Decision, logits: Tensor, covariance: Tensor) -> Tensor:
     return 0.5 * ((share * variance).sum(-1) - together)
 
 
-def entropy(shares: Tensor) -> Tensor:
-    """Of probabilities (c, classes), in nats: (c,)."""
-    return -torch.special.xlogy(shares, shares).sum(-1)
+def alternatives(decision: Decision, shares: Tensor, k: int) -> Tensor:
+    """Probabilities (c, questions, answers) of k logits' classes: labels that may hold together are a question each."""
+    if decision == "signs" and k > 1:
+        return torch.stack([1 - shares, shares], -1)
+    return shares.unsqueeze(-2)
+
+
+def wrong(decision: Decision, shares: Tensor, k: int) -> Tensor:
+    """The probability (c,) that the decision is not the right one, from probabilities (c, classes) of k logits."""
+    return 1 - alternatives(decision, shares, k).amax(-1).prod(-1)
+
+
+def log_likelihood(decision: Decision, shares: Tensor, targets: Tensor) -> Tensor:
+    """Log probability (c,) of targets as the loss takes them: labels (c,), or probabilities."""
+    if decision == "signs":
+        k = targets.shape[-1]
+        logs = alternatives(decision, shares, k).clamp_min(TINY).log()
+        yes = targets.to(shares)
+        return (torch.stack([1 - yes, yes], -1) * logs).sum((-2, -1))
+    logs = shares.clamp_min(TINY).log()
+    if targets.is_floating_point():
+        return (targets * logs).sum(-1)
+    return logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(decision: Decision, shares: Tensor, k: int) -> Tensor:
+    """Of probabilities (c, classes) of k logits, in nats: (c,)."""
+    found = alternatives(decision, shares, k)
+    return -torch.special.xlogy(found, found).sum((-2, -1))
 
 
 def decided(decision: Decision, logits: Tensor) -> Tensor:

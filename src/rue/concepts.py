@@ -32,6 +32,7 @@ class Family:
     gaussian: bool = False  # the residuals are the noise of the predictive distribution
     decision: Decision | None = None  # the outputs are logits, or shares of classes
     coupled: bool = False  # the loss of a row depends on the other rows: all are read together
+    joint: bool = True  # the parameters minimise one objective; else the model is a mean of such, each alone
 
 
 class Coupling(NamedTuple):
@@ -244,6 +245,10 @@ class Solver(Protocol):
     @property
     def notices_singular(self) -> bool:
         """Whether `factor` raises for a curvature that cannot be inverted, rather than a later solve."""
+        ...
+
+    def view(self, model: Model) -> Model:
+        """The model in the coordinates that are solved for: itself, but for projections."""
         ...
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:

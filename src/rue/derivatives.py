@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import jacrev, vjp, vmap
+from torch.func import jacrev, jvp, vjp, vmap
 
 from rue.concepts import Batch, Inputs, Model, TrainingSet
 from rue.errors import DerivativeError, NumericalError
@@ -19,6 +19,9 @@ from rue.trees import leaves, map_leaves, take
 
 CHUNK_BYTES = 2**24  # of Jacobian rows held at once: what stays close to a processor
 CUDA_CHUNK_BYTES = 2**28  # a GPU wants larger pieces
+WIDE_ROW_BYTES = 2**20  # a row of the Jacobian that is so wide is never close to a processor, and
+WIDE_CHUNK_BYTES = 2**27  # many of them at once cost less each
+FEW = 16  # outputs up to which a known Jacobian is the cheapest way to pull one vector back
 VECTORS = 32  # in one block of curvature products: 8 to 32 measured best (FACTS, numerics)
 
 
@@ -83,9 +86,28 @@ def jacobian(model: Model, inputs: Inputs) -> Tensor:
         return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
 
 
+def pushed(model: Model, inputs: Inputs, vectors: Tensor) -> Tensor:
+    """J v for every row of (r, d): (c, k, r). Costs a forward pass for each vector, whatever the number of outputs."""
+
+    def at_once(block: Tensor) -> Tensor:
+        moved = vmap(lambda v: jvp(lambda theta: model.predict(theta, inputs), (model.theta,), (v,))[1])(block)
+        return moved.permute(1, 2, 0)
+
+    def backwards(block: Tensor) -> Tensor:
+        theta = model.theta.detach().requires_grad_()
+        predicted = model.predict(theta, inputs)
+        probe = torch.zeros_like(predicted, requires_grad=True)
+        pulled = _gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
+        return _pull_many(pulled, probe, block).permute(1, 2, 0)
+
+    with torch.enable_grad():
+        found = _first_that_works(at_once, backwards, vectors.to(model.theta))
+    return _finite(found.detach(), "the model")
+
+
 def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
-    known = model.jacobian(inputs)
+    known = model.jacobian(inputs) if cotangents.shape[1] <= FEW else None
     if known is not None:
         return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
 
@@ -283,8 +305,10 @@ def _each_row(inputs: Inputs) -> Iterator[Inputs]:
 
 def _chunk_rows(model: Model, vectors: int) -> int:
     """How many rows at once, if each makes this many vectors of d float64 numbers."""
-    room = CHUNK_BYTES if model.theta.device.type == "cpu" else CUDA_CHUNK_BYTES
-    return max(1, room // (8 * vectors * model.theta.numel()))
+    row = 8 * vectors * model.theta.numel()
+    if model.theta.device.type != "cpu":
+        return max(1, CUDA_CHUNK_BYTES // row)
+    return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)
 
 
 def _chunks(batch: Batch, size: int) -> Iterator[Batch]:

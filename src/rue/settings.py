@@ -5,7 +5,7 @@ from rue.errors import SettingError
 WANTED = {
     "curvature": ("at", "GaussNewton() or Hessian()"),
     "damping": ("__call__", "Fixed(0.1), SmallestEigenvalue(), MeanFraction() or NoDamping()"),
-    "solver": ("factor", "Cholesky(), Eigen(), Dual() or ConjugateGradient()"),
+    "solver": ("factor", "Cholesky(), Eigen(), Dual(), Projection() or ConjugateGradient()"),
     "resampler": ("draw", "Multinomial(), BayesianBootstrap(), Poisson() or Jackknife()"),
 }
 

@@ -44,7 +44,7 @@ def left_out_terms(
             own_rows, solved = jacobian[part - batch.rows.start].double(), metric.solved[part]
             moved = own_rows @ steps.T
             total, pulled = moved @ moved.mT, solved @ toward
-            resampled.append(_without_own(total, pulled, own, part, resampler, data.units))
+            resampled.append(without_own(total, pulled, own, part, resampler, data.units))
             kappa, which = metric.similarity(own_rows, own_rows @ solved.mT, metric.unit[part])
             smoothed.append(smooth(kappa, which, squares, metric.weight, POWERS).view(len(POWERS), len(part), k, k))
             similar.append(kappa.max(1).values)
@@ -56,7 +56,7 @@ def outer(values: Tensor) -> Tensor:
     return values.unsqueeze(-1) * values.unsqueeze(-2)
 
 
-def _without_own(
+def without_own(
     covariance: Tensor, pulled: Tensor, left: LeftOut, rows: Tensor, resampler: Resampler, units: int
 ) -> Tensor:
     """Take a unit's own influence out of scale·(Σbbᵀ − shared·(Σb)(Σb)ᵀ/u), and let the others pull without it.

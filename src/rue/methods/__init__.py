@@ -5,6 +5,8 @@ from typing import Any
 
 from rue.methods.bootstrap_sgd import BootstrapSGD
 from rue.methods.calibrated_rue import CalibratedRUE
+from rue.methods.classifier_rue import ClassifierRUE
+from rue.methods.confidence import Confidence
 from rue.methods.error_forest import ErrorForest
 from rue.methods.forest_rue import ForestRUE
 from rue.methods.homoscedastic import Homoscedastic
@@ -28,11 +30,21 @@ METHODS: dict[str, Callable[[], Any]] = {
     "Homoscedastic": Homoscedastic,
 }
 
+CLASSIFIER_METHODS: dict[str, Callable[[], Any]] = {  # that audit classifiers only
+    "ClassifierRUE": ClassifierRUE,
+    "Maximum softmax": Confidence,
+    "Entropy": lambda: Confidence(by="entropy"),
+    "Temperature scaling": lambda: Confidence(tempered=True),
+}
+
 __all__ = [
+    "CLASSIFIER_METHODS",
     "METHODS",
     "RUE",
     "BootstrapSGD",
     "CalibratedRUE",
+    "ClassifierRUE",
+    "Confidence",
     "ErrorForest",
     "ForestRUE",
     "Homoscedastic",

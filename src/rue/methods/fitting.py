@@ -34,7 +34,8 @@ class Fitting:
 
     def invert(self, curvature: CurvatureRule, damping: Damping | None, solver: Solver | None) -> Inverted:
         """Damp and factor the curvature; what had to be done about a singular one is said."""
-        inverted = invert(curvature.at(self.model, self.data), damping, solver)
+        logits = gauge(self.model, self.data)
+        inverted = invert(curvature.at(self.model, self.data), damping, solver, logits)
         if inverted.damped.warning:
             self.said.append(inverted.damped.warning)
             warnings.warn(inverted.damped.warning, RueWarning, stacklevel=3)
@@ -80,7 +81,8 @@ def fitting(method: object, model: Model, data: Any) -> Iterator[Fitting]:
     with untouched(), torch.inference_mode(False):
         started = time.perf_counter()
         rows, bound = training_rows(data, model)
-        yield Fitting(method, bound, rows, started)
+        solver: Solver | None = getattr(method, "solver", None)
+        yield Fitting(method, bound if solver is None else solver.view(bound), rows, started)
 
 
 def _check_settings(method: object) -> None:
@@ -88,6 +90,13 @@ def _check_settings(method: object) -> None:
     seed = getattr(method, "seed", 0)
     if not isinstance(seed, int):
         raise SettingError(f"seed must be a whole number, so that the audit can be repeated, got {seed!r}")
+
+
+def gauge(model: Model, data: Rows) -> int:
+    """The number of logits of which only differences matter; else zero."""
+    if model.family.decision != "largest":
+        return 0
+    return outputs(model, next(data.batches()).inputs).shape[1]
 
 
 def residual_covariance(model: Model, data: Rows) -> Tensor:

@@ -135,9 +135,9 @@ class ForestSpread:
 
 
 def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> Known:
-    forest: Any = getattr(fit.model, "core", fit.model)
-    if not hasattr(forest, "forest"):
+    if fit.model.family.joint:
         raise ModelError("ForestRUE takes the leaf means of a forest apart; for any other model use LinearRUE")
+    forest: Any = getattr(fit.model, "core", fit.model)  # what is around a forest reads tables
     bagged = forest.forest.bootstrap
     if meat == "HC3" and not bagged:
         raise SettingError(

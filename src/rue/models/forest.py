@@ -45,7 +45,7 @@ class ForestModel:
     @property
     def family(self) -> Family:
         """Residuals of numbers are noise; classes have shares."""
-        return Family(decision="shares") if self.forest.labels else Family(gaussian=True)
+        return Family(gaussian=not self.forest.labels, decision="shares" if self.forest.labels else None, joint=False)
 
     @property
     def response(self) -> None:

@@ -4,6 +4,8 @@ from rue.solve.conjugate_gradient import ConjugateGradient
 from rue.solve.damping import Fixed, MeanFraction, NoDamping, SmallestEigenvalue
 from rue.solve.dense import Cholesky, Eigen
 from rue.solve.dual import Dual
+from rue.solve.projection import Projection
+from rue.solve.pseudo_inverse import PseudoInverse
 
 __all__ = [
     "Cholesky",
@@ -13,5 +15,7 @@ __all__ = [
     "Fixed",
     "MeanFraction",
     "NoDamping",
+    "Projection",
+    "PseudoInverse",
     "SmallestEigenvalue",
 ]

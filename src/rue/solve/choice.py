@@ -5,9 +5,10 @@ from typing import NamedTuple
 from rue.concepts import Curvature, Damped, Damping, Facts, Inverse, Solver
 from rue.errors import NotPositiveDefiniteError
 from rue.solve.conjugate_gradient import ConjugateGradient
-from rue.solve.damping import MeanFraction
+from rue.solve.damping import MeanFraction, smallest_eigenvalue
 from rue.solve.dense import Cholesky
 from rue.solve.dual import Dual
+from rue.solve.pseudo_inverse import PseudoInverse
 
 SMALL = 2000  # parameters: a dense matrix is never the bottleneck
 LARGE = 8000  # rows of a matrix to factor: half a gigabyte, under a minute on two cores
@@ -24,8 +25,11 @@ class Inverted(NamedTuple):
         return {"damping": self.damped.value, "damping_reason": self.damped.reason, **self.inverse.describe()}
 
 
-def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None) -> Inverted:
-    """Damp and factor; without a rule, damp only what cannot be inverted otherwise, and say so."""
+def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None, logits: int = 0) -> Inverted:
+    """Damp and factor; without a rule, damp only what cannot be inverted otherwise, and say so.
+
+    Of `logits` that only their differences matter of, all may rise together: such directions are left out, not damped.
+    """
     if damping is not None:
         damped = damping(curvature)
         return Inverted(_factor(curvature, damped.value, solver), damped)
@@ -37,14 +41,35 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None)
             )
         except NotPositiveDefiniteError:
             pass
+    if logits and solver is None and curvature.size <= LARGE:
+        try:
+            inverse = PseudoInverse(most=curvature.size // logits).factor(curvature, 0.0)
+            return Inverted(inverse, Damped(0.0, "none: all logits may rise together, which moves no probability"))
+        except NotPositiveDefiniteError:
+            pass
     value, reason, _ = MeanFraction()(curvature)
+    try:
+        inverse = _factor(curvature, value, solver)
+    except NotPositiveDefiniteError:
+        return _lifted(curvature, value, solver)
     said = (
         "the curvature is singular without damping (no l2 on some parameters, or features that repeat each other), so "
         f"{value:.3g} was added: {reason}; "
         "give the l2 the model was trained with, or choose a damping"
     )
     damped = Damped(value, f"{reason}, because the curvature is singular without it", said)
-    return Inverted(_factor(curvature, value, solver), damped)
+    return Inverted(inverse, damped)
+
+
+def _lifted(curvature: Curvature, least: float, solver: Solver | None) -> Inverted:
+    """Damp a curvature that points downwards, as that of a loss that is not convex in the outputs may."""
+    smallest, how = smallest_eigenvalue(curvature)
+    value = max(0.0, -smallest) + least
+    said = (
+        f"the curvature points downwards (smallest eigenvalue {smallest:.3g}, {how}), because the loss is not convex "
+        f"in the outputs or the model is not at an optimum, so {value:.3g} was added; choose a damping, or train on"
+    )
+    return Inverted(_factor(curvature, value, solver), Damped(value, "lifted, because it points downwards", said))
 
 
 def chosen_solver(curvature: Curvature, damping: float) -> Solver:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Facts, Inverse, Solution
+from rue.concepts import Curvature, Facts, Inverse, Model, Solution
 from rue.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
 from rue.solve.nystrom import Preconditioner, nystrom
 from rue.solve.residual import relative_residual
@@ -31,6 +31,10 @@ class ConjugateGradient:
             raise SettingError(
                 "ConjugateGradient wants 0 < tolerance < 1, max_steps of at least 1 and rank of at least 0"
             )
+
+    def view(self, model: Model) -> Model:
+        """As it is."""
+        return model
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Build the preconditioner."""

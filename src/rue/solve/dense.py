@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Facts, Inverse, Solution
+from rue.concepts import Curvature, Facts, Inverse, Model, Solution
 from rue.errors import NotPositiveDefiniteError, SettingError
 from rue.memory import free_bytes
 from rue.solve.residual import checked
@@ -18,9 +18,13 @@ class Cholesky:
 
     notices_singular: ClassVar[bool] = True
 
+    def view(self, model: Model) -> Model:
+        """As it is."""
+        return model
+
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the damped matrix."""
-        matrix = _damped(curvature, damping)
+        matrix = damped_matrix(curvature, damping)
         scale = matrix.diagonal().clamp_min(0).sqrt()
         factor, failed = torch.linalg.cholesky_ex(matrix / torch.outer(scale, scale))
         flat = float(factor.diagonal().square().min()) <= curvature.size * torch.finfo(torch.float64).eps
@@ -63,9 +67,13 @@ class Eigen:
 
     notices_singular: ClassVar[bool] = True
 
+    def view(self, model: Model) -> Model:
+        """As it is."""
+        return model
+
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the damped matrix."""
-        matrix = _damped(curvature, damping)
+        matrix = damped_matrix(curvature, damping)
         values, vectors = torch.linalg.eigh(matrix)
         if float(values[0]) <= curvature.size * torch.finfo(torch.float64).eps * float(values.abs().max()):
             negative = int((values < 0).sum())
@@ -105,7 +113,8 @@ class EigenInverse:
         }
 
 
-def _damped(curvature: Curvature, damping: float) -> Tensor:
+def damped_matrix(curvature: Curvature, damping: float) -> Tensor:
+    """H̃ (d, d), where it fits in memory."""
     needed = 3 * 8 * curvature.size**2
     free = free_bytes(curvature.device)
     if needed > free:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Facts, Inverse, Solution
+from rue.concepts import Curvature, Facts, Inverse, Model, Solution
 from rue.errors import NotPositiveDefiniteError, SettingError
 from rue.memory import free_bytes
 from rue.solve.residual import checked
@@ -20,6 +20,10 @@ class Dual:
     """(SᵀS + D)⁻¹ = D⁻¹ − D⁻¹Sᵀ(I + SD⁻¹Sᵀ)⁻¹SD⁻¹, with S (n·k, d) and D the penalty and damping."""
 
     notices_singular: ClassVar[bool] = True
+
+    def view(self, model: Model) -> Model:
+        """As it is."""
+        return model
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor I + SD⁻¹Sᵀ."""

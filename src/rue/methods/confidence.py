@@ -1,0 +1,66 @@
+"""A classifier's own confidence: the baselines that every audit of one has to beat."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from rue.auditor import Auditor
+from rue.calibrate.shrinkage import fit_shrinkage
+from rue.classify import averaged, entropy, wrong
+from rue.concepts import Assessment, Decision, Inputs, Model
+from rue.curvature import GaussNewton
+from rue.derivatives import outputs
+from rue.errors import SettingError
+from rue.left_out import left_out
+from rue.methods.classifier_rue import classifier
+from rue.methods.fitting import Fitting, fitting
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """`score` is one minus the largest probability ("largest": maximum softmax), or the entropy of the probabilities.
+
+    `tempered` divides the logits by a temperature first (Guo et al. 2017), fitted to left-out training rows.
+    """
+
+    by: Literal["largest", "entropy"] = "largest"
+    tempered: bool = False
+
+    def __post_init__(self) -> None:
+        if self.by not in ("largest", "entropy"):
+            raise SettingError(
+                f'by must be "largest" (one minus the largest probability) or "entropy", got {self.by!r}'
+            )
+
+    def fit(self, model: Model, data: Any) -> Auditor:
+        """Nothing to fit but a temperature."""
+        with fitting(self, model, data) as fit:
+            decision = classifier(fit.model, "Confidence")
+            unit = _unit(fit, decision) if self.tempered else 1.0
+            return fit.auditor(OwnConfidence(decision, self.by, unit), {"temperature": unit**0.5})
+
+
+@dataclass(frozen=True)
+class OwnConfidence:
+    """Probabilities of the logits alone."""
+
+    decision: Decision
+    by: Literal["largest", "entropy"]
+    unit: float = field(repr=False)  # a squared temperature
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """No covariance, no resampling."""
+        logits = outputs(model, inputs).double()
+        k = logits.shape[1]
+        shares = averaged(self.decision, logits, logits.new_zeros(len(logits), k, k), self.unit)
+        measure = wrong if self.by == "largest" else entropy
+        return Assessment(logits, score=measure(self.decision, shares, k), probability=shares)
+
+
+def _unit(fit: Fitting, decision: Decision) -> float:
+    """A squared temperature by leave-one-out."""
+    left = left_out(fit.model, fit.data, fit.invert(GaussNewton(), None, None).inverse)
+    targets = torch.cat([batch.targets for batch in fit.data.batches()])
+    nothing = torch.zeros_like(left.reach)
+    return fit_shrinkage(decision, left.prediction, nothing, nothing, targets, fit.data.weight).unit
