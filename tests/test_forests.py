@@ -4,13 +4,16 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import torch
 from sklearn.ensemble import (
+    AdaBoostRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
 from sklearn.ensemble._forest import _generate_sample_indices
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import rue
 from rue.errors import DataError, ModelError, RueWarning, SettingError
@@ -204,6 +207,22 @@ def test_extra_trees_are_forests(kind, bootstrap):
     assert (audit.score > 0).any()
 
 
+@pytest.mark.parametrize("target", ["number", "one of three"])
+def test_a_single_tree_is_a_forest_of_one(target):
+    X = table(N)
+    y = targets(X)[target]
+    kind = DecisionTreeRegressor if target == "number" else DecisionTreeClassifier
+    tree = kind(min_samples_leaf=5, random_state=0).fit(X, y)
+    Y = y[:, None] if target == "number" else (y[:, None] == tree.classes_).astype(float)
+    leaf = tree.apply(X)
+    inside = [leaf == at for at in tree.apply(X[:9])]
+    wanted = [((Y[rows] - Y[rows].mean(0)) ** 2).sum(0) / rows.sum() ** 2 for rows in inside]  # of a mean
+    with pytest.warns(RueWarning) if target == "number" else nullcontext():
+        audit = ForestRUE().fit(read_forest(tree), (X, y)).audit(X[:9])
+    np.testing.assert_allclose(np.diagonal(audit.covariance, axis1=1, axis2=2), wanted, atol=1e-14)
+    np.testing.assert_array_equal(audit.prediction, tree.predict(X[:9]))
+
+
 @pytest.mark.parametrize(
     "method", [rue.LinearRUE(), rue.RUE(members=2), rue.CalibratedRUE(), rue.BootstrapSGD(members=2)]
 )
@@ -226,6 +245,10 @@ def test_what_is_no_forest_of_means_is_refused():
         read(numbers().fit(X, X[:, 0]), None, 1.0)
     with pytest.raises(SettingError, match="bootstrap=False"):
         ForestRUE(meat="HC3").fit(read_forest(numbers(bootstrap=False).fit(X, X[:, 0])), (X, X[:, 0]))
+    with pytest.raises(ModelError, match="neither gradient boosting nor a forest"):
+        read_forest(AdaBoostRegressor(n_estimators=2).fit(X, X[:, 0]))
+    with pytest.raises(ModelError, match="use LinearRUE"):
+        ForestRUE().fit(rue.wrap(torch.nn.Linear(4, 1), loss="squared_error", l2=1.0), (X, X[:, 0]))
     with pytest.raises(SettingError, match="HC0"):
         ForestRUE(meat="HC1")
     with pytest.raises(DataError, match="not the rows it was grown on"):

@@ -12,6 +12,7 @@ from torch import Tensor
 from rue.auditor import Auditor
 from rue.calibrate.error_model import ErrorModel, error_model
 from rue.calibrate.variance import DEGREES, fit_weights
+from rue.classify import wrong
 from rue.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
 from rue.derivatives import outputs
 from rue.errors import ModelError, RueWarning, SettingError
@@ -35,7 +36,7 @@ class ForestRUE:
     With `meat="HC0"` a row pulls on a leaf by its residual there: the exact derivative, of which fully grown trees
     leave nothing. With "HC3" it pulls by its residual out of the bag: the default where there is a bag. For forests of
     numbers such rows also weigh noise, resampling and an error model into a predictive variance; `score` is then
-    `total_std`, else the resampling deviation.
+    `total_std`, else the resampling deviation. For classes it is the share of the trees' votes against the decision.
     """
 
     resampler: Resampler = field(default_factory=Multinomial)
@@ -118,6 +119,9 @@ class ForestSpread:
         """Spread of the leaf means a row meets."""
         predicted = outputs(model, inputs)
         covariance = self.known.covariance(self.known.forest.leaf(inputs).numpy())
+        if model.family.decision is not None:
+            votes = wrong(model.family.decision, predicted, predicted.shape[1])
+            return Assessment(predicted, torch.from_numpy(covariance), score=votes)
         if self.errors is None:
             return Assessment(predicted, torch.from_numpy(covariance))
         points = np.hstack([self.errors.standardise(coordinates(inputs)), predicted.numpy()])

@@ -20,8 +20,8 @@ def in_bag(estimator: Any, weight: Array) -> Iterator[tuple[Array, NDArray[np.bo
 
     n = len(weight)
     given = None if (weight == 1).all() else weight
-    if not estimator.bootstrap:
-        for _ in estimator.estimators_:
+    if not getattr(estimator, "bootstrap", False):
+        for _ in getattr(estimator, "estimators_", [estimator]):
             yield weight, weight > 0
         return
     by_weight = len(inspect.signature(_forest._generate_sample_indices).parameters) > 3

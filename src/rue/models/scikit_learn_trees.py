@@ -19,7 +19,7 @@ MEANS = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_los
 
 
 def read(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
-    """GradientBoosting*, HistGradientBoosting*, RandomForest* or ExtraTrees*, fitted."""
+    """GradientBoosting*, HistGradientBoosting*, RandomForest*, ExtraTrees* or a single tree, fitted."""
     from sklearn.ensemble import (
         GradientBoostingClassifier,
         GradientBoostingRegressor,
@@ -27,6 +27,7 @@ def read(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
         HistGradientBoostingRegressor,
     )
     from sklearn.ensemble._forest import ForestClassifier, ForestRegressor
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
@@ -34,9 +35,12 @@ def read(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
         return _histogram(estimator, loss, l2)
     if isinstance(estimator, GradientBoostingClassifier | GradientBoostingRegressor):
         return _gradient_boosting(estimator, loss, l2)
-    if isinstance(estimator, ForestClassifier | ForestRegressor):
+    if isinstance(estimator, ForestClassifier | ForestRegressor | DecisionTreeClassifier | DecisionTreeRegressor):
         return _forest(estimator, loss, l2)
-    raise ModelError(f"{type(estimator).__name__} is no ensemble of trees that is read here; use gradient boosting")
+    raise ModelError(
+        f"{type(estimator).__name__} is neither gradient boosting nor a forest; of ensembles, use "
+        "HistGradientBoosting* or RandomForest* (a BaggingRegressor of trees is one), or wrap one of its members"
+    )
 
 
 def _gradient_boosting(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
@@ -101,13 +105,13 @@ def _forest(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
     classes = getattr(estimator, "classes_", None)
     if isinstance(classes, list):
         raise refuse("scikit-learn", "a forest of several labels", "one forest for each label")
-    trees = [tree.tree_ for tree in estimator.estimators_]
+    trees = [tree.tree_ for tree in getattr(estimator, "estimators_", [estimator])]  # one tree is a forest too
     core = forest_model(
         Forest(
             values=np.concatenate([_leaf_values(tree) for tree in trees]),
             counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),
             labels=classes is not None,
-            bootstrap=bool(estimator.bootstrap),
+            bootstrap=bool(getattr(estimator, "bootstrap", False)),
             in_bag=lambda weight: in_bag(estimator, weight),
         )
     )
