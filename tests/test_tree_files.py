@@ -125,16 +125,16 @@ def test_a_stored_ensemble_audits_like_the_live_one(tmp_path):
         rue.LinearRUE().fit(rue.wrap(model), (X, y)).audit(X[:20]) for model in (tmp_path / "model.txt", booster)
     )
     np.testing.assert_allclose(ours.std, theirs.std)
-    assert ours.facts["l2"] == theirs.facts["l2"] == 10.0
+    assert ours.facts["l2"] == theirs.facts["l2"] == 20.0
 
 
-def test_a_file_that_does_not_say_its_penalty_gets_one_over_the_learning_rate(tmp_path):
+def test_a_file_that_does_not_say_its_penalty_gets_two_over_the_learning_rate(tmp_path):
     X = table(100)
     model = xgboost.XGBRegressor(n_estimators=3, learning_rate=0.1, reg_lambda=5, n_jobs=1).fit(X, X[:, 0])
     model.save_model(tmp_path / "model.json")
     assert rue.wrap(model).describe()["l2"] == pytest.approx(50)
     stored = rue.wrap(tmp_path / "model.json").describe()
-    assert stored["l2"] == pytest.approx(1 / 0.3)
+    assert stored["l2"] == pytest.approx(2 / 0.3)
     assert "does not say" in stored["l2_reason"]
     assert rue.wrap(tmp_path / "model.json", l2=50.0).describe()["l2"] == 50
 

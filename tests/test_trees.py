@@ -131,14 +131,14 @@ def test_a_calibrated_audit_sees_points_and_not_leaf_numbers():
 @pytest.mark.parametrize(
     ("l2", "rate", "given", "wanted"),
     [
-        (0.0, 0.1, None, 10.0),
-        (0.5, 0.1, None, 10.0),
+        (0.0, 0.1, None, 20.0),
+        (1.0, 0.1, None, 20.0),
         (3.0, 0.5, None, 6.0),
-        (None, 0.3, None, 1 / 0.3),
+        (None, 0.2, None, 10.0),
         (0.0, 0.1, 7, 7.0),
     ],
 )
-def test_the_penalty_is_l2_over_the_learning_rate_and_at_least_one_over_it(l2, rate, given, wanted):
+def test_the_penalty_is_l2_over_the_learning_rate_and_at_least_two_over_it(l2, rate, given, wanted):
     ensemble = Ensemble(
         np.zeros(1), np.ones(1, dtype=int), np.zeros(1, dtype=int), np.zeros(1), rue.losses.squared_error(), rate, l2
     )

@@ -19,7 +19,7 @@ from rue.models.reading import read_leaf
 
 LEAVES = "leaves"  # the part of the inputs that predicts: a leaf of each tree, counted from zero
 MANY = 3_000  # leaf values above which they are seen through a projection
-LEAST = 1.0  # l2 that shrinking every tree is worth, at least: see `leaf_penalty`
+LEAST = 2.0  # the l2 that shrinking every tree is worth: see `leaf_penalty`
 
 Penalty = float | Mapping[str, float] | None
 
@@ -180,8 +180,10 @@ def tree_model(ensemble: Ensemble, l2: Penalty = None, *, size: int | None = Non
 def leaf_penalty(ensemble: Ensemble, l2: Penalty) -> tuple[float, str]:
     """λ of the leaf values taken together, and why.
 
-    Boosting sums trees that are each shrunk by the learning rate: λ = l2/rate. Shrinking regularises where l2 is zero:
-    there λ = 1/rate lies at the minimum of the exact leave-one-out error of a ridge regression on the leaves.
+    Boosting sums trees that are each shrunk by the learning rate: λ = l2/rate. Shrinking itself regularises, about as
+    much as an l2 of 2: on 32 LightGBM ensembles (UCI sets, 380 to 6,750 rows, l2 0 and 1) leave-one-out errors at
+    λ = 2/rate were .77 to 1.59 of the test errors (at 1/rate up to 2.8, at 5/rate down to .32). To choose λ by ridge
+    regression on the leaves fails: its leave-one-out error has no minimum for an ensemble that fits every row.
     """
     if isinstance(l2, Mapping) or (l2 is not None and not (isfinite(l2) and l2 > 0)):
         raise SettingError(f"l2 of a tree ensemble is one number above 0, the λ of ½λ‖leaf values‖², got {l2!r}")
@@ -189,7 +191,8 @@ def leaf_penalty(ensemble: Ensemble, l2: Penalty) -> tuple[float, str]:
         return float(l2), "given"
     rate = ensemble.learning_rate
     if ensemble.l2 is None:
-        return LEAST / rate, f"1/learning_rate of {rate:g}: the ensemble does not say its l2"
+        return LEAST / rate, f"{LEAST:g}/learning_rate of {rate:g}: the ensemble does not say its l2"
     if ensemble.l2 < LEAST:
-        return LEAST / rate, f"1/learning_rate of {rate:g}: its own l2 of {ensemble.l2:g} is less than shrinking does"
+        own = f"its own l2 of {ensemble.l2:g} does less than shrinking"
+        return LEAST / rate, f"{LEAST:g}/learning_rate of {rate:g}: {own}"
     return ensemble.l2 / rate, f"l2/learning_rate = {ensemble.l2:g}/{rate:g}"
