@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 PARTS = 4  # coordinates of a leaf, one in each quarter, each ±½: every leaf has length one
-SIZE = 2048  # coordinates
+SIZE = 4096  # of 9,000 to 18,000 leaf values: std has Spearman .95 to .98 with the exact one (2048: .86 to .94)
 SEED = 0  # part of the model: the same ensemble, the same projection
 
 

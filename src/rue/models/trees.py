@@ -18,7 +18,7 @@ from rue.models.leaf_projection import SIZE, LeafProjection
 from rue.models.reading import read_leaf
 
 LEAVES = "leaves"  # the part of the inputs that predicts: a leaf of each tree, counted from zero
-MANY = 3_000  # leaf values above which they are seen through a projection
+MANY = SIZE  # leaf values above which they are seen through a projection
 LEAST = 2.0  # the l2 that shrinking every tree is worth: see `leaf_penalty`
 
 Penalty = float | Mapping[str, float] | None
