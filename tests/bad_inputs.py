@@ -77,6 +77,17 @@ def layers(*middle: nn.Module) -> nn.Module:
     return made(lambda: nn.Sequential(nn.Linear(3, 3), *middle, nn.Tanh(), nn.Linear(3, 1)))
 
 
+class Rounded(nn.Module):
+    """A step between two layers."""
+
+    def __init__(self, step: Callable[[torch.Tensor], torch.Tensor]):
+        super().__init__()
+        self.first, self.step, self.last = nn.Linear(3, 3), step, nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last(self.step(self.first(x)))
+
+
 class Through(nn.Module):
     """A linear layer, used in an unusual way."""
 
@@ -430,7 +441,7 @@ MODULES = [
         "The module returns a tuple",
         lambda: fit(through(lambda inner, x: (inner(x), x))),
         ModelError,
-        r"returned tuple, expected one tensor; wrap it in a module whose forward picks",
+        r"returned tuple of 2, expected one tensor or an object with logits; wrap it in a module",
     ),
     BadInput(
         "The module returns a tensor of three axes",
@@ -443,6 +454,24 @@ MODULES = [
         lambda: fit(through(lambda inner, x: inner(x).mean())),
         ShapeError,
         r"returned \(\) for 20 rows, expected \(20,\) or \(20, k\); wrap it",
+    ),
+    BadInput(
+        "The module rounds in the middle",
+        lambda: fit(made(lambda: Rounded(torch.round))),
+        ModelError,
+        r"change with first.weight, first.bias, but in steps.*rounding.*smooth activation.*select=\['last.weight'",
+    ),
+    BadInput(
+        "The module has a hard threshold in the middle",
+        lambda: fit(made(lambda: Rounded(lambda x: (x > 0).to(x)))),
+        ModelError,
+        r"change with first.weight, first.bias, but in steps.*hard threshold.*smooth activation.*select=",
+    ),
+    BadInput(
+        "The module ends in a sign",
+        lambda: fit(through(lambda inner, x: inner(x).sign())),
+        ModelError,
+        r"but in steps: the derivative is zero .*smooth activation",
     ),
     BadInput(
         "The module cuts its output off from the parameters",
@@ -802,13 +831,13 @@ DATA = [
         "The inputs are a list of lists",
         lambda: fit(data=(X.tolist(), y)),
         DataError,
-        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list\)",
+        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list",
     ),
     BadInput(
         "The targets are a list",
         lambda: fit(data=(X, y.tolist())),
         DataError,
-        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list\)",
+        r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list",
     ),
     BadInput(
         "The data is a tuple of three",
@@ -844,7 +873,7 @@ DATA = [
         "A batch of a loader is a dict",
         lambda: fit(data=keyed_loader()),
         DataError,
-        r"a dict of length 2, expected \(inputs, targets\); use a collate_fn",
+        r"a dict with x, y, expected \(inputs, targets\); use a collate_fn.*called 'labels' or 'label'",
     ),
     BadInput(
         "A batch of a loader has no targets",

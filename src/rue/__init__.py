@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from rue import calibrate, curvature, datasets, errors, evaluate, integrated, losses, policy, resample, solve
+from rue import calibrate, curvature, datasets, errors, evaluate, integrated, losses, policy, resample, solve, tokens
 from rue.auditor import Auditor
 from rue.calibrate.penalty import choose_penalty
 from rue.concepts import Model
@@ -63,6 +63,7 @@ __all__ = [
     "quiet",
     "resample",
     "solve",
+    "tokens",
     "wrap",
 ]
 

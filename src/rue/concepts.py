@@ -247,7 +247,7 @@ class Solver(Protocol):
         """Whether `factor` raises for a curvature that cannot be inverted, rather than a later solve."""
         ...
 
-    def view(self, model: Model) -> Model:
+    def view(self, model: Model, data: TrainingSet) -> Model:
         """The model in the coordinates that are solved for: itself, but for projections."""
         ...
 

@@ -1,7 +1,7 @@
 """Training rows and audited inputs: arrays, tensors, data frames, datasets and loaders, read the same on every pass."""
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from rue.trees import leaves, take
 
 BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
+LABELS = ("labels", "label")  # what the targets are called in a batch that is a dict
 
 Read = Callable[[], Iterator[tuple[Inputs, Any]]]
 
@@ -27,8 +28,8 @@ class Data:
     """Training rows with an optional weight for each and the group (patient, site, sequence) it belongs to.
 
     `weight` multiplies a row's loss; `group` makes the group, not the row, what might have been otherwise.
-    `X` may be a `Dataset` or `DataLoader` that yields (inputs, targets); `y` is then left out, and
-    `weight` and `group` have one entry for each row of the dataset.
+    `X` may be a `Dataset` or `DataLoader` that yields (inputs, targets), or a dict with "labels" inside; `y` is then
+    left out, and `weight` and `group` have one entry for each row of the dataset.
     """
 
     X: Any
@@ -75,16 +76,17 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
 
 
 def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
-    """Audited inputs in batches that fit in memory; a loader's targets are ignored."""
+    """Audited inputs in batches that fit in memory; the targets of a loader or a dict are ignored."""
     if isinstance(inputs, Dataset | DataLoader):
         batches, collate, dataset = _drawn(inputs)
         for indices in batches:
             batch = _fetch(dataset, collate, indices)
-            yield model.read(batch[0] if isinstance(batch, tuple | list) and len(batch) in (1, 2) else batch)
+            batch = batch[0] if isinstance(batch, tuple | list) and len(batch) in (1, 2) else batch
+            yield model.read(_without_labels(batch))
         if not batches:
             raise DataError("there are no inputs to audit; give at least one row")
         return
-    read = model.read(inputs)
+    read = model.read(_without_labels(inputs))
     n = _length(read)
     if n == 0:
         raise DataError("there are no inputs to audit; give at least one row")
@@ -94,9 +96,11 @@ def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
 
 def _as_data(data: Any) -> Data:
     if isinstance(data, Data):
-        return data
+        return Data(*_pair(data.X), data.weight, data.group) if _labels(data.X) and data.y is None else data
     if isinstance(data, Dataset | DataLoader):
         return Data(data)
+    if isinstance(data, Mapping):
+        return Data(*_pair(data))
     if isinstance(data, tuple | list) and len(data) == 2:
         return Data(*data)
     raise DataError(
@@ -115,6 +119,8 @@ def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[In
         raise DataError(
             "training targets are missing; give (X, y): the audit needs to know how well the rows were fitted"
         )
+    if _labels(data.X):
+        raise DataError(f"X has {_labels(data.X)[0]!r} and y is given too; take one out, or rename an input called so")
     inputs, targets = model.read(data.X), model.read_targets(data.y)
     n, targets_n = _length(inputs), _length(targets)
     if n != targets_n:
@@ -213,16 +219,28 @@ def _fetch(dataset: Any, collate: Callable[[list[Any]], Any], indices: list[Any]
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:
-    if isinstance(batch, tuple | list) and len(batch) == 2:
+    if isinstance(batch, tuple | list) and len(batch) == 2 and not _labels(batch[0]):
         return batch[0], batch[1]
-    kind = (
-        f"{type(batch).__name__} of length {len(batch)}"
-        if isinstance(batch, tuple | list | dict)
-        else type(batch).__name__
-    )
+    found = _labels(batch)
+    if len(found) == 1:
+        return _without_labels(batch), batch[found[0]]
+    kind = type(batch).__name__ + (f" of length {len(batch)}" if isinstance(batch, tuple | list) else "")
+    kind += f" with {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else ""
     raise DataError(
-        f"a batch of training data is a {kind}, expected (inputs, targets); use a collate_fn that returns the pair"
+        f"a batch of training data is a {kind}, expected (inputs, targets); use a collate_fn that returns the pair, "
+        f"or a dict with the targets called {' or '.join(map(repr, LABELS))}"
     )
+
+
+def _labels(batch: Any) -> list[str]:
+    """What the targets are called in a batch that has them inside."""
+    return [name for name in LABELS if name in batch] if isinstance(batch, Mapping) else []
+
+
+def _without_labels(inputs: Any) -> Any:
+    """The parts of a dict that a model takes: given its labels, it would compute a loss."""
+    found = _labels(inputs)
+    return {name: part for name, part in inputs.items() if name not in found} if found else inputs
 
 
 def _length(tree: Any) -> int:

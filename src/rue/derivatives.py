@@ -120,9 +120,7 @@ def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
 
     def one_by_one(pair: tuple[Inputs, Tensor]) -> Tensor:
         rows, weights = pair
-        return torch.stack(
-            [weight @ _row_jacobian(model, row) for row, weight in zip(_each_row(rows), weights, strict=True)]
-        )
+        return torch.stack([_row_pull(model, row, u) for row, u in zip(_each_row(rows), weights, strict=True)])
 
     with torch.enable_grad():
         return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
@@ -262,12 +260,13 @@ def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any],
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
+            warnings.filterwarnings("ignore", "`torch.jit.script`")  # forward derivatives use it inside torch itself
             return at_once(argument)
     except torch.OutOfMemoryError as error:
         raise NumericalError(
             f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"
         ) from error
-    except (RuntimeError, NotImplementedError, ValueError):
+    except Exception:  # a model may meet vectorised tensors with any error of its own
         try:
             return one_by_one(argument)
         except (RuntimeError, NotImplementedError) as error:
@@ -296,6 +295,12 @@ def _row_jacobian(model: Model, row: Inputs) -> Tensor:
         predicted = model.predict(theta, row)[0]
         rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
     return torch.stack([torch.zeros_like(theta) if found is None else found for found in rows]).detach()
+
+
+def _row_pull(model: Model, row: Inputs, cotangent: Tensor) -> Tensor:
+    """Jᵀu (d,) of one row, by one plain backward pass."""
+    theta = model.theta.detach().requires_grad_()
+    return _gradient(model.predict(theta, row)[0], theta, cotangent=cotangent.to(theta)).detach()
 
 
 def _each_row(inputs: Inputs) -> Iterator[Inputs]:

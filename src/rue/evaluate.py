@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rue.errors import InputError
+from rue.errors import InputError, ShapeError
 
 
 class AUCCurve(NamedTuple):
@@ -289,6 +289,23 @@ def ence(error: ArrayLike, std: ArrayLike, bins: int = 10) -> float:
     predicted = np.sqrt([part.mean() for part in variances])
     observed = np.sqrt([part.mean() for part in squares])
     return float(np.mean(np.abs(predicted - observed) / predicted))
+
+
+def expected_calibration_error(probability: ArrayLike, label: ArrayLike, bins: int = 15) -> float:
+    """How far confidence lies from accuracy, over bins of equal width: (m, classes) and labels (m,) -> a number.
+
+    >>> expected_calibration_error([[0.2, 0.8], [0.2, 0.8]], [1, 0])  # 80 % sure, right half of the time
+    0.3
+    """
+    shares, labels = np.asarray(probability, dtype=np.float64), np.asarray(label)
+    if shares.ndim != 2 or labels.shape != shares.shape[:1]:
+        raise ShapeError(
+            f"probabilities have shape {shares.shape} and labels {labels.shape}; give (m, classes) and (m,)"
+        )
+    sure, right = shares.max(axis=1), shares.argmax(axis=1) == labels
+    which = np.ceil(sure * bins)
+    apart = [abs(float((sure - right)[which == bin_].sum())) for bin_ in np.unique(which)]
+    return round(sum(apart) / len(labels), 12)
 
 
 def _detection(score: NDArray[np.float64], failed: NDArray[np.bool_]) -> float:

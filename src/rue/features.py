@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.concepts import POINTS, Inputs, TrainingSet
+from rue.errors import ShapeError
 from rue.trees import leaves
 
 Array = NDArray[np.float64]
@@ -37,7 +38,14 @@ class Standardiser:
 
 def training_points(data: TrainingSet) -> tuple[Standardiser, Array]:
     """The standardised coordinates of the training rows (n, p), and how to find those of new inputs."""
-    raw = np.concatenate([coordinates(batch.inputs) for batch in data.batches()])
+    parts = [coordinates(batch.inputs) for batch in data.batches()]
+    widths = sorted({part.shape[1] for part in parts})
+    if len(widths) > 1:
+        raise ShapeError(
+            f"batches have {widths[0]} to {widths[-1]} features per row, as texts padded batch by batch do; distances "
+            "need rows of one length: pad all to the longest, or use a method of the model's own, such as LinearRUE"
+        )
+    raw = np.concatenate(parts)
     standardise = Standardiser.of(raw)
     return standardise, standardise(raw)
 

@@ -220,7 +220,7 @@ class Audit:
         if covariance is None:
             return None
         spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).clip(min=0))
-        return spread[:, 0] if self.prediction.ndim == 1 else spread
+        return spread[:, 0] if spread.shape[1] == 1 else spread
 
     def _of_distribution(self, prediction: Array, spread: Array, level: float, _: Labels | None) -> Interval:
         return central_interval(prediction, spread, level, self.degrees)

@@ -124,7 +124,7 @@ def leave_one_out(
     check_parts(curvature=curvature, damping=damping, solver=solver)
     with reading(model, data, "leave_one_out") as (read, rows):
         started = time.perf_counter()
-        bound = read if solver is None else solver.view(read)
+        bound = read if solver is None else solver.view(read, rows)
         inverted = invert(curvature.at(bound, rows), damping, solver)
         found = left_out(bound, rows, inverted.inverse)
         said = [text for text in (inverted.damped.warning, optimism(found, rows.n)) if text]

@@ -63,7 +63,7 @@ class CalibratedRUE:
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Leave every row out once, by influence, and weigh the terms."""
-        with fitting(self, model, data) as fit:
+        with fitting(self, model, data, project=True) as fit:
             if not fit.model.family.gaussian:
                 raise ModelError(
                     'CalibratedRUE calibrates the residuals of loss="squared_error"; for another loss use LinearRUE'

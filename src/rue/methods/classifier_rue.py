@@ -42,7 +42,7 @@ class ClassifierRUE:
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Leave every row out once, by influence, and weigh what shrinks its margins."""
-        with fitting(self, model, data) as fit:
+        with fitting(self, model, data, project=True) as fit:
             decision = classifier(fit.model, "ClassifierRUE")
             inverted = fit.invert(self.curvature, self.damping, self.solver)
             left = left_out(fit.model, fit.data, inverted.inverse)

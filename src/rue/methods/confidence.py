@@ -35,7 +35,7 @@ class Confidence:
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Nothing to fit but a temperature."""
-        with fitting(self, model, data) as fit:
+        with fitting(self, model, data, project=self.tempered) as fit:
             decision = classifier(fit.model, "Confidence")
             unit = _unit(fit, decision) if self.tempered else 1.0
             return fit.auditor(OwnConfidence(decision, self.by, unit), {"temperature": unit**0.5})

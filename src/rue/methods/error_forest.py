@@ -28,7 +28,7 @@ class ErrorForest:
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Leave every row out by influence and grow the forest."""
-        with fitting(self, model, data) as fit:
+        with fitting(self, model, data, project=True) as fit:
             if not fit.model.family.gaussian:
                 raise ModelError('ErrorForest learns the residuals of loss="squared_error"; use LinearRUE')
             inverted = fit.invert(GaussNewton(), None, None)

@@ -19,7 +19,8 @@ from rue.derivatives import loss_gradient, outputs
 from rue.errors import ModelError, RueWarning, SettingError
 from rue.randomness import untouched
 from rue.settings import WANTED, check_parts
-from rue.solve.choice import Inverted, invert
+from rue.solve.choice import Inverted, invert, too_large
+from rue.solve.projection import Projection
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,11 @@ class Fitting:
 
 
 @contextmanager
-def fitting(method: object, model: Model, data: Any) -> Iterator[Fitting]:
-    """Read the data, bind the model, and leave the world's random state as it was."""
+def fitting(method: object, model: Model, data: Any, *, project: bool = False) -> Iterator[Fitting]:
+    """Read the data, bind the model, and leave the world's random state as it was.
+
+    `project` lets a method that was given no solver look along a few directions of a model too large for any other.
+    """
     if isinstance(model, torch.nn.Module):
         raise ModelError('fit takes a wrapped model; use rue.wrap(net, loss="squared_error", l2=...)')
     _check_settings(method)
@@ -82,7 +86,15 @@ def fitting(method: object, model: Model, data: Any) -> Iterator[Fitting]:
         started = time.perf_counter()
         rows, bound = training_rows(data, model)
         solver: Solver | None = getattr(method, "solver", None)
-        yield Fitting(method, bound if solver is None else solver.view(bound), rows, started)
+        said = []
+        if solver is None and project and too_large(bound, rows):
+            solver = Projection()
+            said.append(
+                f"{bound.theta.numel()} parameters and {rows.n} rows are too many for an exact solve: the audit looks "
+                f"along {solver.size} directions of the curvature; give solver=Projection(size) to choose how many"
+            )
+            warnings.warn(said[0], RueWarning, stacklevel=4)
+        yield Fitting(method, bound if solver is None else solver.view(bound, rows), rows, started, said)
 
 
 def _check_settings(method: object) -> None:

@@ -46,7 +46,7 @@ class LinearRUE:
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Solve once for the spread of the resampled gradients; where they do not fit, solve for each audited input."""
-        with fitting(self, model, data) as fit:
+        with fitting(self, model, data, project=True) as fit:
             inverted = fit.invert(self.curvature, self.damping, self.solver)
             if not pull_root_fits(fit.model, fit.data):
                 streamed = StreamedSpread(fit.data, self.resampler, inverted.inverse, self.meat)

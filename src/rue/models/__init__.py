@@ -12,6 +12,7 @@ from rue.concepts import Model
 from rue.errors import ModelError, SettingError
 from rue.losses import Loss
 from rue.models.module import Penalty, wrap_module
+from rue.models.unwrap import unwrap
 
 ADAPTERS = {  # the package an estimator comes from, and the file that reads it with `read(estimator, loss, l2)`
     "sklearn": "scikit_learn",
@@ -46,6 +47,7 @@ def wrap(
     >>> model.theta.shape
     torch.Size([4])
     """
+    model = unwrap(model)
     if isinstance(model, nn.Module):
         with torch.inference_mode(False):
             return wrap_module(model, loss, l2, penalty, reduction, select)

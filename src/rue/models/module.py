@@ -1,7 +1,7 @@
 """The adapter for `torch.nn.Module`."""
 
 import copy
-import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -16,8 +16,11 @@ from rue.concepts import Coupling, Facts, Family, Inputs
 from rue.errors import ModelError, SettingError, ShapeError
 from rue.losses import Loss, as_loss
 from rue.models.admission import described, shapes
+from rue.models.calling import arguments, audited_output
 from rue.models.parameters import Layout, audited
 from rue.models.reading import read_leaf
+from rue.models.steps import refuse_steps
+from rue.models.unwrap import run_eagerly
 from rue.trees import leaves, map_leaves
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
@@ -56,6 +59,12 @@ class ModuleModel:
         """Outputs (m, k) at these parameters."""
         with _differentiable_kernels(self.module) if torch.is_grad_enabled() else nullcontext():
             outputs = self._call(theta, inputs)
+        if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
+            raise ShapeError(
+                f"the module returned {tuple(outputs.shape[1:])} for a row, and {self.row_shape} for the first rows; "
+                "pad every batch to one length where the outputs are those of all tokens, or make rows of the "
+                "tokens: rue.tokens.rows"
+            )
         if outputs.dim() == 0:  # a module that ends in squeeze(), for a single row
             outputs = outputs.reshape(1)
         return outputs.unsqueeze(-1) if outputs.dim() == 1 else outputs
@@ -115,6 +124,7 @@ class ModuleModel:
                 f"the module returned {tuple(outputs.shape)} for {n} rows, expected ({n},) or ({n}, k); "
                 "wrap it in a module that returns one number or one vector per row"
             )
+        refuse_steps(lambda theta: self.predict(theta, map_leaves(torch.clone, inputs)), self.theta, self.layout.split)
         scale = total_weight if self.reduction == "mean" else 1.0
         return replace(self, row_shape=tuple(outputs.shape[1:]), penalty_scale=scale)
 
@@ -133,15 +143,9 @@ class ModuleModel:
         }
 
     def _call(self, theta: Tensor, inputs: Inputs) -> Tensor:
-        positional, named = _arguments(self.module, inputs)
+        positional, named = arguments(self.module, inputs)
         state = {**self.fixed, **self.layout.split(theta)}
-        outputs = functional_call(self.module, state, positional, named)
-        if not isinstance(outputs, Tensor):
-            raise ModelError(
-                f"the module returned {type(outputs).__name__}, expected one tensor; wrap it in a module "
-                "whose forward picks the tensor to audit"
-            )
-        return outputs
+        return audited_output(functional_call(self.module, state, positional, named))
 
     def _check_extra(self, extra: Penalty) -> None:
         """A penalty that looks at the module instead of its argument would count as no penalty at all."""
@@ -198,29 +202,15 @@ def private_copy(module: nn.Module) -> nn.Module:
         own = {name: value for name, value in vars(part).items() if name not in ("_parameters", "_buffers", "_modules")}
         shared.update({id(v): v.detach() for v in leaves(own) if isinstance(v, Tensor) and v.grad_fn is not None})
     try:
-        return copy.deepcopy(module, shared)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # what torch says to itself while it copies a graph
+            copied = copy.deepcopy(module, shared)
     except Exception as error:
         raise ModelError(
             f"the module cannot be copied ({error}); remove open files, locks or generators from it"
         ) from error
-
-
-def _arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A tuple fills positional parameters and a dict named ones where the forward has them; else one argument."""
-    if isinstance(inputs, Tensor):
-        return (inputs,), {}
-    parameters = list(inspect.signature(module.forward).parameters.values())
-    if isinstance(inputs, tuple | list):  # a collate_fn makes lists of tuples
-        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        required = [p for p in positional if p.default is p.empty]
-        fits = len(required) <= len(inputs) <= len(positional)
-        if fits or any(p.kind is p.VAR_POSITIONAL for p in parameters):
-            return tuple(inputs), {}
-    if isinstance(inputs, dict):
-        names = {p.name for p in parameters}
-        if inputs.keys() <= names or any(p.kind is p.VAR_KEYWORD for p in parameters):
-            return (), inputs
-    return (inputs,), {}
+    run_eagerly(copied)
+    return copied
 
 
 @contextmanager

@@ -45,7 +45,8 @@ def _as_tensor(leaf: Any, whole_numbers_in_frames: bool) -> Tensor:
         raise DataError("an array is masked, and what is masked would be used; drop or impute it")
     if not isinstance(array, np.ndarray):
         raise DataError(
-            f"cannot read {type(leaf).__name__}; give an array, a tensor or a data frame (np.asarray of a list)"
+            f"cannot read {type(leaf).__name__}; give an array, a tensor or a data frame (np.asarray of a list, a "
+            'tokenizer\'s return_tensors="pt"), and leave out texts and names that the model does not take'
         )
     if array.dtype.kind not in "fiub":
         raise DataError(

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from rue.concepts import Curvature, Damped, Damping, Facts, Inverse, Solver
+from rue.concepts import Curvature, Damped, Damping, Facts, Inverse, Model, Solver, TrainingSet
+from rue.derivatives import outputs
 from rue.errors import NotPositiveDefiniteError
 from rue.solve.conjugate_gradient import ConjugateGradient
 from rue.solve.damping import MeanFraction, smallest_eigenvalue
@@ -82,6 +83,13 @@ def chosen_solver(curvature: Curvature, damping: float) -> Solver:
         if diagonal is not None and float(diagonal.min()) + damping > 0:
             return Dual()
     return Cholesky() if d <= LARGE else ConjugateGradient()
+
+
+def too_large(model: Model, data: TrainingSet) -> bool:
+    """Whether neither the parameters nor the outputs of the training rows make a matrix that can be factored."""
+    if model.theta.numel() <= LARGE or model.family.coupled:
+        return False
+    return data.n * outputs(model, next(data.batches()).inputs).shape[1] > LARGE
 
 
 def _factor(curvature: Curvature, damping: float, solver: Solver | None) -> Inverse:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Facts, Inverse, Model, Solution
+from rue.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
 from rue.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
 from rue.solve.nystrom import Preconditioner, nystrom
 from rue.solve.residual import relative_residual
@@ -32,7 +32,7 @@ class ConjugateGradient:
                 "ConjugateGradient wants 0 < tolerance < 1, max_steps of at least 1 and rank of at least 0"
             )
 
-    def view(self, model: Model) -> Model:
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
         """As it is."""
         return model
 

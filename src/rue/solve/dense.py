@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Facts, Inverse, Model, Solution
+from rue.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
 from rue.errors import NotPositiveDefiniteError, SettingError
 from rue.memory import free_bytes
 from rue.solve.residual import checked
@@ -18,7 +18,7 @@ class Cholesky:
 
     notices_singular: ClassVar[bool] = True
 
-    def view(self, model: Model) -> Model:
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
         """As it is."""
         return model
 
@@ -67,7 +67,7 @@ class Eigen:
 
     notices_singular: ClassVar[bool] = True
 
-    def view(self, model: Model) -> Model:
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
         """As it is."""
         return model
 

@@ -1,56 +1,70 @@
-"""Random projection: all gradients seen through a few random directions, exact there at any number of outputs."""
+"""Random projection: the model along the directions that its curvature sends random vectors to."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from rue.concepts import Coupling, Curvature, Facts, Family, Inputs, Inverse, Model
+from rue.concepts import Coupling, Curvature, Facts, Family, Inputs, Inverse, Model, TrainingSet
 from rue.curvature.penalty import penalty_diagonal
-from rue.derivatives import pushed
+from rue.derivatives import gauss_newton_product, pushed
 from rue.errors import SettingError
+from rue.progress import track
 from rue.randomness import generator
 from rue.solve.dense import Cholesky
+
+DIRECTIONS = 128  # pushed forward at once
+FLAT = 1e-12  # of the largest: a direction that adds nothing to the others
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Parameters move along `size` random directions only, θ̂ + D^(−½)Pᵀz, with D the penalty's curvature.
+    """Parameters move along `size` directions only, θ̂ + D^(−½)Qᵀz, with D the penalty's curvature.
 
-    P has entries ±1/√size, so that products of two gradients, and with them all influences, are kept up to a relative
-    error of about 1/√size (Johnson and Lindenstrauss, 1984). Parameters without a penalty keep a direction each while
-    they are few. An approximation: compare with a larger `size`, or another `seed`.
+    Q spans D^(−½)HD^(−½) times random vectors (Halko, Martinsson and Tropp, 2011), H being the Gauss–Newton matrix of
+    the data: where its eigenvalues fall, few directions hold nearly all of every influence. Parameters without a
+    penalty keep a direction each while they are few. An approximation: compare with a larger `size`, or another `seed`.
     """
 
     notices_singular: ClassVar[bool] = True
-    size: int = 2048
+    size: int = 1024
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.size < 2:
-            raise SettingError(f"size must be at least 2 directions (2048 by default), got {self.size}")
+            raise SettingError(f"size must be at least 2 directions (1024 by default), got {self.size}")
 
-    def view(self, model: Model) -> Model:
+    def view(self, model: Model, data: TrainingSet) -> Model:
         """The model as a function of z."""
-        d = model.theta.numel()
+        d, place = model.theta.numel(), model.theta.device
         diagonal = penalty_diagonal(model)
         free = torch.arange(0) if diagonal is None else torch.nonzero(diagonal == 0).flatten().cpu()
-        if diagonal is None or len(free) > self.size // 2:  # no scale of its own: damped later
-            diagonal, free = torch.ones(d, dtype=torch.float64, device=model.theta.device), torch.arange(0)
-            weight = 0.0
-        else:
-            weight = 1.0
-        scale = torch.where(diagonal > 0, diagonal, 1.0).rsqrt() / self.size**0.5
-        scale[free] = 0.0
-        signs = torch.randint(2, (self.size, d), generator=generator(self.seed), dtype=torch.int8).mul_(2).sub_(1)
-        z = torch.zeros(self.size + len(free), dtype=model.theta.dtype, device=model.theta.device)
-        place = model.theta.device
-        return ProjectedModel(model, z, signs.to(place), scale.to(model.theta), free.to(place), weight)
+        penalised = diagonal is not None and len(free) <= self.size // 2
+        if diagonal is None or not penalised:  # no scale of its own: damped later
+            diagonal, free = torch.ones(d, dtype=torch.float64, device=place), torch.arange(0)
+        scale = torch.where(diagonal > 0, diagonal, torch.inf).rsqrt()
+        directions = self._directions(model, data, scale) if bool(scale.any()) else scale.new_zeros(0, d)
+        z = torch.zeros(len(directions) + len(free), dtype=model.theta.dtype, device=place)
+        return ProjectedModel(model, z, directions.to(model.theta), free.to(place), float(penalised))
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the projected matrix."""
         return Cholesky().factor(curvature, damping)
+
+    def _directions(self, model: Model, data: TrainingSet, scale: Tensor) -> Tensor:
+        """QD^(−½), rows (r, d)."""
+        drawn = generator(self.seed)
+        found = []
+        for start in track("directions", range(0, self.size, DIRECTIONS)):
+            count = min(DIRECTIONS, self.size - start)
+            block = torch.randn(count, len(scale), generator=drawn, dtype=torch.float32).to(scale.device)
+            found.append(gauss_newton_product(model, data, block * scale.to(block)) * scale)
+        rows = torch.cat(found)
+        values, vectors = torch.linalg.eigh(rows @ rows.T)
+        kept = values > FLAT * values[-1].clamp_min(torch.finfo(torch.float64).tiny)
+        return (vectors[:, kept] / values[kept].sqrt()).T @ rows * scale
 
 
 @dataclass(frozen=True)
@@ -59,26 +73,25 @@ class ProjectedModel:
 
     inner: Model
     theta: Tensor = field(repr=False)  # zeros (r,)
-    signs: Tensor = field(repr=False)  # (size, d), int8
-    scale: Tensor = field(repr=False)  # (d,)
-    free: Tensor = field(repr=False)  # the parameters that keep a direction of their own
-    weight: float  # of ½‖z‖² over the random directions
+    directions: Tensor = field(repr=False)  # (r − f, d)
+    free: Tensor = field(repr=False)  # (f,), the parameters that keep a direction of their own
+    weight: float  # of ½‖z‖² along `directions`
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at z."""
         if theta is self.theta:
             return self.inner.predict(self.inner.theta, inputs)
-        along = (theta[: len(self.signs)] @ self.signs.to(theta.dtype)) * self.scale.to(theta)
-        moved = along.index_add(0, self.free, theta[len(self.signs) :])
+        along, alone = theta.split([len(self.directions), len(self.free)])
+        moved = (along @ self.directions.to(theta)).index_add(0, self.free, alone)
         return self.inner.predict(self.inner.theta.to(theta) + moved, inputs)
 
     def jacobian(self, inputs: Inputs) -> Tensor:
         """∂f/∂z (m, k, r), by pushing every direction forward: never a row of all parameters for each output."""
-        return torch.cat([pushed(self.inner, inputs, block) for block in self._directions()], dim=-1)
+        return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
 
     def penalty(self, theta: Tensor) -> Tensor:
-        """½‖z‖² along the random directions: JL keeps D as the identity."""
-        return 0.5 * self.weight * theta[: len(self.signs)].square().sum()
+        """½‖z‖²: the directions are orthonormal in the units of the penalty."""
+        return 0.5 * self.weight * theta[: len(self.directions)].square().sum()
 
     @property
     def family(self) -> Family:
@@ -127,13 +140,7 @@ class ProjectedModel:
         """Say that this is an approximation, and of what."""
         return {**self.inner.describe(), "d": self.inner.theta.numel(), "projected_to": len(self.theta)}
 
-    def _directions(self) -> Any:
-        for block in self.signs.split(DIRECTIONS):
-            yield block.to(self.scale) * self.scale
+    def _blocks(self) -> Iterator[Tensor]:
+        yield from self.directions.split(DIRECTIONS)
         for block in self.free.split(DIRECTIONS):
-            rows = torch.zeros(len(block), len(self.scale), dtype=self.scale.dtype, device=self.scale.device)
-            rows[torch.arange(len(block)), block] = 1.0
-            yield rows
-
-
-DIRECTIONS = 128  # pushed forward at once
+            yield torch.nn.functional.one_hot(block, self.inner.theta.numel()).to(self.inner.theta)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Facts, Inverse, Model, Solution
+from rue.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
 from rue.errors import NotPositiveDefiniteError
 from rue.solve.dense import damped_matrix
 from rue.solve.residual import checked
@@ -21,7 +21,7 @@ class PseudoInverse:
     notices_singular: ClassVar[bool] = True
     most: int | None = None
 
-    def view(self, model: Model) -> Model:
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
         """As it is."""
         return model
 

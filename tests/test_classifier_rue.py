@@ -1,0 +1,171 @@
+"""Audits of classifiers: the contract, the default method and the baselines."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.metrics import roc_auc_score
+from torch import nn
+
+import cases
+import rue
+from rue.errors import DataError, InputError, ModelError, RueWarning, SettingError
+from rue.methods import CLASSIFIER_METHODS
+
+pytestmark = pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+
+
+def three_classes(**settings):
+    case = cases.CASES["softmax"]()
+    return case, rue.wrap(case.module, **{"loss": "cross_entropy", "l2": case.l2, **settings})
+
+
+@pytest.mark.parametrize("method", CLASSIFIER_METHODS)
+class TestEveryMethod:
+    def audited(self, method, case, model, data=None, inputs=None):
+        data = (case.X, case.y) if data is None else data
+        return CLASSIFIER_METHODS[method]().fit(model, data).audit(case.X_new if inputs is None else inputs)
+
+    def test_the_contract_of_classifiers_holds(self, method):
+        case, model = three_classes()
+        audit = self.audited(method, case, model)
+        with torch.no_grad():
+            own = case.module(case.X_new).numpy()
+        np.testing.assert_array_equal(audit.prediction, own)
+        np.testing.assert_array_equal(audit.label, own.argmax(1))
+        assert audit.probability.shape == (6, 3)
+        np.testing.assert_allclose(audit.probability.sum(1), 1.0)
+        assert audit.noise_std is None
+        assert audit.total_std is None
+        np.testing.assert_allclose(audit.log_prob(audit.label), np.log(audit.probability.max(1)))
+        with pytest.raises(InputError, match="prediction_set"):
+            audit.interval(0.9)
+        with pytest.raises(InputError, match=r"auditor.calibrate\(X, y\)"):
+            audit.prediction_set(0.9)
+        with pytest.raises(DataError, match="labels must be one of 0, 1, 2"):
+            audit.log_prob(np.full(6, 7))
+
+    def test_batches_order_and_precision_do_not_change_the_audit(self, method):
+        case, model = three_classes()
+        whole = self.audited(method, case, model)
+        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(case.X, case.y), batch_size=5)
+        np.testing.assert_allclose(self.audited(method, case, model, loader).score, whole.score, rtol=1e-6)
+        turned = self.audited(method, case, model, (case.X.flip(0), case.y.flip(0)))
+        np.testing.assert_allclose(turned.score, whole.score, rtol=1e-6)
+        single = rue.wrap(case.module.float(), loss="cross_entropy", l2=case.l2)
+        coarse = self.audited(method, case, single, (case.X.float(), case.y), case.X_new.float())
+        np.testing.assert_allclose(coarse.score, whole.score, rtol=5e-3, atol=1e-5)
+
+    def test_a_model_of_numbers_is_refused(self, method):
+        case = cases.CASES["softplus"]()
+        with pytest.raises(ModelError, match=r'audits classifiers: loss="cross_entropy"'):
+            CLASSIFIER_METHODS[method]().fit(case.wrap(), (case.X, case.y))
+
+
+def test_one_call_takes_the_method_that_was_measured_best():
+    case, _ = three_classes()
+    audit = rue.audit(case.module, train=(case.X, case.y), inputs=case.X_new, loss="cross_entropy", l2=case.l2)
+    assert audit.method == "ClassifierRUE"
+    np.testing.assert_allclose(audit.score, 1 - audit.probability.max(1))
+    assert {"label", "probability_2", "flip_probability", "epistemic", "score"} <= set(audit.to_frame())
+
+
+def test_resampling_is_the_same_for_all_methods_with_a_covariance():
+    case, model = three_classes()
+    data = (case.X, case.y)
+    calibrated, linear = (m.fit(model, data).audit(case.X_new) for m in (rue.ClassifierRUE(), rue.LinearRUE()))
+    np.testing.assert_allclose(calibrated.covariance, linear.covariance, rtol=1e-9)
+    np.testing.assert_allclose(calibrated.flip_probability, linear.flip_probability, rtol=1e-9, atol=1e-15)
+    sampled = linear.sampled_probability(members=4000)
+    np.testing.assert_allclose(sampled, linear.probability, atol=0.05)
+
+
+def test_yes_or_no_several_labels_and_ordered_classes_have_their_shapes():
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+    torch.manual_seed(0)
+    one = rue.audit(nn.Linear(3, 1).double(), train=(X, X[:, 0] > 0), inputs=X[:5], loss="bernoulli", l2=1.0)
+    assert one.probability.shape == (5, 2)
+    assert one.prediction.shape == one.std.shape == one.label.shape == (5,)
+    two = rue.audit(nn.Linear(3, 2).double(), train=(X, X[:, :2] > 0), inputs=X[:5], loss="bernoulli", l2=1.0)
+    assert two.probability.shape == two.label.shape == (5, 2)
+    with pytest.raises(InputError, match="no single log probability"):
+        two.log_prob(two.label)
+
+    class Ordered(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.slope = nn.Linear(3, 1, bias=False)
+            self.steps = nn.Parameter(torch.tensor([1.0, -1.0]))
+
+        def forward(self, x):
+            return self.slope(x) + self.steps
+
+    levels = (X[:, 0] > -0.5).long() + (X[:, 0] > 0.5).long()
+    three = rue.audit(Ordered().double(), train=(X, levels), inputs=X[:5], loss="ordinal", l2=1.0)
+    assert three.probability.shape == (5, 3)
+    assert three.label.shape == (5,)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """A small net on 300 digits, trained to convergence."""
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = torch.tensor(X[order] / 16), torch.tensor(y[order])
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 16), nn.Softplus(), nn.Linear(16, 10)).double()
+    optimiser = torch.optim.LBFGS(net.parameters(), max_iter=300, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimiser.zero_grad()
+        penalty = 0.5 * 0.3 * sum(p.square().sum() for p in net.parameters())
+        value = nn.functional.cross_entropy(net(X[:300]), y[:300], reduction="sum") + penalty
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    return rue.wrap(net, loss="cross_entropy", l2=0.3), X, y.numpy()
+
+
+def test_the_default_finds_more_wrong_digits_than_the_nets_own_confidence(digits):
+    model, X, y = digits
+    found = {}
+    for name, method in CLASSIFIER_METHODS.items():
+        audit = method().fit(model, (X[:300], y[:300])).audit(X[300:])
+        found[name] = roc_auc_score(audit.label != y[300:], audit.score), -audit.log_prob(y[300:]).mean()
+    assert found["ClassifierRUE"][0] > max(found["Maximum softmax"][0], found["Entropy"][0])
+    assert found["ClassifierRUE"][1] < found["Maximum softmax"][1]
+
+
+def test_prediction_sets_cover_as_often_as_they_say(digits):
+    model, X, y = digits
+    auditor = rue.LinearRUE().fit(model, (X[:300], y[:300])).calibrate(X[300:700], y[300:700])
+    found = auditor.audit(X[700:]).prediction_set(0.9)
+    assert "guaranteed at least 90 %" in found.guarantee
+    assert found.members[np.arange(len(X) - 700), y[700:]].mean() == pytest.approx(0.9, abs=0.04)
+    by_group = auditor.audit(X[700:])
+    with pytest.raises(SettingError, match="group was asked for"):
+        by_group.prediction_set(0.9, group=np.zeros(len(X) - 700))
+
+
+def test_too_many_effective_parameters_are_said():
+    generator = torch.Generator().manual_seed(0)
+    X, y = torch.randn(12, 9, generator=generator, dtype=torch.float64), torch.arange(12) % 2
+    torch.manual_seed(0)
+    with pytest.warns(RueWarning, match="effective parameters for 12 rows of 1 free logits"):
+        rue.ClassifierRUE().fit(rue.wrap(nn.Linear(9, 2).double(), loss="cross_entropy", l2=0.1), (X, y))
+
+
+def test_logits_of_which_only_differences_matter_need_no_damping():
+    generator = torch.Generator().manual_seed(4)
+    X = torch.randn(60, 2, generator=generator, dtype=torch.float64)
+    y = torch.randint(3, (60,), generator=generator)
+    torch.manual_seed(0)
+    net = nn.Linear(2, 3).double()
+    free = rue.LinearRUE().fit(rue.wrap(net, loss="cross_entropy", l2=0.0), (X, y)).audit(X)
+    assert free.facts["flat_directions"] == 3
+    small = (
+        rue.LinearRUE(damping=rue.solve.Fixed(1e-7)).fit(rue.wrap(net, loss="cross_entropy", l2=0.0), (X, y)).audit(X)
+    )
+    np.testing.assert_allclose(free.flip_probability, small.flip_probability, rtol=1e-4)

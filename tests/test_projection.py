@@ -1,0 +1,82 @@
+"""Random projection: exact where nothing is projected, close where something is, and never wide in memory."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+from torch import nn
+
+import cases
+import rue
+from rue.derivatives import jacobian, pushed
+from rue.errors import SettingError
+from rue.solve import Cholesky, Projection
+
+
+@pytest.mark.parametrize("name", ["softplus", "convolution", "recurrent", "attention", "softmax"])
+def test_pushing_vectors_forward_is_the_jacobian_times_them(name):
+    case = cases.CASES[name]()
+    model = case.wrap().bind(case.X, float(len(case.y)))
+    vectors = torch.randn(4, model.theta.numel(), dtype=torch.float64)
+    wanted = torch.einsum("ckd,rd->ckr", jacobian(model, case.X_new), vectors)
+    torch.testing.assert_close(pushed(model, case.X_new, vectors), wanted)
+
+
+def test_parameters_without_a_penalty_are_not_projected():
+    case = cases.CASES["linear"]()
+    model = rue.wrap(case.module, loss="squared_error", l2=0.0)
+    exact, seen = (
+        rue.LinearRUE(solver=solver).fit(model, (case.X, case.y)).audit(case.X_new)
+        for solver in (Cholesky(), Projection(size=8))
+    )
+    np.testing.assert_allclose(seen.std, exact.std, rtol=1e-9)
+
+
+def many_classes():
+    """20 classes, about 5,000 parameters: the exact answer is at hand."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(20, 30, generator=generator, dtype=torch.float64)
+    y = torch.randint(20, (200,), generator=generator)
+    X = centres[y] + torch.randn(200, 30, generator=generator, dtype=torch.float64)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(30, 50), nn.ReLU(), nn.Linear(50, 20)).double()
+    optimiser = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(100):
+        optimiser.zero_grad()
+        penalty = 0.5 * sum(p.square().sum() for p in net.parameters())
+        (nn.functional.cross_entropy(net(X), y, reduction="sum") + penalty).backward()
+        optimiser.step()
+    new = centres[y[:60]] + torch.randn(60, 30, generator=generator, dtype=torch.float64)
+    return rue.wrap(net, loss="cross_entropy", l2=1.0), (X, y), new
+
+
+def test_a_projection_keeps_the_order_and_the_scale_of_the_exact_answer():
+    model, data, new = many_classes()
+    exact = rue.LinearRUE(solver=Cholesky()).fit(model, data).audit(new)
+    seen = rue.LinearRUE(solver=Projection(size=1024)).fit(model, data).audit(new)
+    np.testing.assert_array_equal(seen.prediction, exact.prediction)
+    assert seen.facts["d"] == exact.facts["d"] == 2570
+    assert seen.facts["projected_to"] == 1024
+    assert spearmanr(seen.score, exact.score)[0] > 0.97
+    assert spearmanr(seen.flip_probability, exact.flip_probability)[0] > 0.99
+    assert np.median(seen.score / exact.score) == pytest.approx(1, abs=0.15)
+
+
+def test_the_same_seed_gives_the_same_bits_and_a_size_below_two_is_refused():
+    case = cases.CASES["softplus"]()
+    first, again, other = (
+        rue.LinearRUE(solver=Projection(size=6, seed=seed)).fit(case.wrap(), (case.X, case.y)).audit(case.X_new).score
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    with pytest.raises(SettingError, match="at least 2 directions"):
+        Projection(size=1)
+
+
+def test_every_closed_form_works_on_a_projected_model():
+    case = cases.CASES["softplus"]()
+    for method in (rue.CalibratedRUE(solver=Projection(12)), rue.Laplace(linearised=True, solver=Projection(12))):
+        assert np.isfinite(method.fit(case.wrap(), (case.X, case.y)).audit(case.X_new).score).all()
+    found = rue.calibrate.leave_one_out(case.wrap(), (case.X, case.y), solver=Projection(12))
+    assert np.isfinite(found.residual).all()
