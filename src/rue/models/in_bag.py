@@ -13,8 +13,8 @@ Array = NDArray[np.float64]
 def in_bag(estimator: Any, weight: Array) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
     """For each tree the weights (n,) its leaf means were taken with, and which rows it has seen (n,).
 
-    scikit-learn draws rows by their weights since 1.8 or so, and multiplied by them before; weights that are all one
-    are none. The leaf means tell whether this was the training set.
+    Releases of scikit-learn whose draw takes weights (1.9 does) draw rows by them; older ones multiply counts by them.
+    Weights that are all one count as none. The leaf means tell whether this was the training set.
     """
     from sklearn.ensemble import _forest
 
