@@ -13,6 +13,8 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.ensemble._forest import _generate_sample_indices
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import rue
@@ -25,8 +27,7 @@ from tree_cases import table, targets
 N = 120
 
 
-def read_forest(model):
-    return read(model, None, None)
+read_forest = rue.wrap
 
 
 def numbers(**more):
@@ -231,6 +232,15 @@ def test_methods_of_one_objective_are_refused_with_the_one_for_forests(method):
     forest = numbers().fit(X, X[:, 0])
     with pytest.raises(ModelError, match="ForestRUE"):
         method.fit(read_forest(forest), (X, X[:, 0])).audit(X[:3])
+
+
+def test_one_call_finds_the_method_for_forests_also_behind_a_pipeline():
+    X = table(N)
+    y = targets(X)["one of three"]
+    pipeline = make_pipeline(StandardScaler(), labels()).fit(X, y)
+    audit = rue.audit(pipeline, train=(X, y), inputs=X[:9])
+    assert audit.method == "ForestRUE"
+    np.testing.assert_array_equal(audit.prediction, pipeline.predict(X[:9]))
 
 
 def test_what_is_no_forest_of_means_is_refused():

@@ -191,3 +191,15 @@ def test_a_loss_and_a_penalty_may_be_said():
         warnings.simplefilter("error")
         audit = METHOD.fit(rue.wrap(net, loss="huber", l2=0.1), (X, y)).audit(X_new)
     np.testing.assert_allclose(audit.std, by_hand(net, "huber", 0.1, y).std, rtol=1e-5)
+
+
+def test_a_net_at_the_end_of_a_pipeline_is_read_through_it():
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    pipeline = make_pipeline(StandardScaler(), fitted(NeuralNetRegressor, y))
+    pipeline[0].fit(X)
+    mode = pipeline[-1].module_.training
+    audit = METHOD.fit(rue.wrap(pipeline), (X, y)).audit(X_new)
+    assert pipeline[-1].module_.training is mode
+    np.testing.assert_array_equal(audit.prediction, pipeline.predict(X_new)[:, 0])

@@ -22,9 +22,7 @@ pytest.importorskip("xgboost")
 pytest.importorskip("catboost")
 
 
-def read(model):
-    kind = type(model).__module__.partition(".")[0]
-    return scikit_learn_trees.read(model, None, None) if kind == "sklearn" else rue.wrap(model)
+read = rue.wrap
 
 
 def fitted(case: Case):

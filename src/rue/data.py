@@ -68,10 +68,15 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     weight = _weights(data.weight, source_rows)[ids]
     if float(weight.sum()) <= 0:
         raise DataError("all example weights are zero; there is no training data left")
+    if data.weight is not None and "balanced_by" in model.describe():
+        raise DataError(
+            f"the classes were balanced by {model.describe()['balanced_by']}, which labels alone do not tell; train "
+            "with those class weights as numbers: class_weight={label: weight, ...}"
+        )
     unit, units = _units(data.group, source_rows, ids)
-    inputs, targets = next(iter(read(model)))
+    inputs, _ = next(iter(read(model)))
     bound = model.bind(inputs, float(weight.sum()))
-    admit(bound, inputs, bound.read_targets(targets))
+    admit(bound, *next(iter(read(bound))))
     return Rows(n, ids, weight, unit, units, lambda: read(bound)), bound
 
 
@@ -121,13 +126,13 @@ def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[In
         )
     if _labels(data.X):
         raise DataError(f"X has {_labels(data.X)[0]!r} and y is given too; take one out, or rename an input called so")
-    inputs, targets = model.read(data.X), model.read_targets(data.y)
-    n, targets_n = _length(inputs), _length(targets)
+    inputs = model.read(data.X)
+    n, targets_n = _length(inputs), _length(model.read_targets(data.y))
     if n != targets_n:
         raise ShapeError(f"X has {n} rows, y has {targets_n}; they must be the same rows")
 
     def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
-        settled = bound.read_targets(targets)
+        settled = bound.read_targets(data.y)
         for rows in [slice(0, n)] if bound.family.coupled else _row_slices(inputs, n):
             yield take(inputs, rows), take(settled, rows)
 

@@ -21,6 +21,7 @@ from rue.methods.fitting import Fitting, fitting
 from rue.randomness import generator
 from rue.resample import Multinomial
 from rue.solve.choice import Inverted
+from rue.trees import leaves
 
 ROWS = 2_500  # training rows that the weights are fitted on, at most
 CROWDED = 0.3  # effective parameters per row and free logit above which leave-one-out is not to be relied on
@@ -115,7 +116,8 @@ def _without_own_unit(
         chosen = own_rows[part - batch.rows.start].double()
         moved = chosen @ steps.T
         resampling.append(without_own(moved @ moved.mT, chosen @ pull, left, part, resampler, fit.data.units))
-        targets.append(batch.targets[part - batch.rows.start])
+        labels = leaves(batch.targets)[0]  # where classes are weighted, the weights come after them
+        targets.append(labels[part - batch.rows.start])
     return torch.cat(resampling), torch.cat(targets)
 
 

@@ -15,6 +15,7 @@ from rue.errors import SettingError
 from rue.left_out import left_out
 from rue.methods.classifier_rue import classifier
 from rue.methods.fitting import Fitting, fitting
+from rue.trees import leaves
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,6 @@ class OwnConfidence:
 def _unit(fit: Fitting, decision: Decision) -> float:
     """A squared temperature by leave-one-out."""
     left = left_out(fit.model, fit.data, fit.invert(GaussNewton(), None, None).inverse)
-    targets = torch.cat([batch.targets for batch in fit.data.batches()])
+    targets = torch.cat([leaves(batch.targets)[0] for batch in fit.data.batches()])
     nothing = torch.zeros_like(left.reach)
     return fit_shrinkage(decision, left.prediction, nothing, nothing, targets, fit.data.weight).unit

@@ -67,8 +67,8 @@ class EstimatorModel:
         return self.core.read(self.features(inputs))
 
     def read_targets(self, targets: Any) -> Any:
-        """Labels become numbers; what was read once stays as it is."""
-        return self.core.read_targets(targets if isinstance(targets, Tensor | tuple) else self.encode(targets))
+        """Labels become numbers."""
+        return self.core.read_targets(self.encode(targets))
 
     def bind(self, inputs: Inputs, total_weight: float) -> Self:
         """Bind the core."""

@@ -1,0 +1,74 @@
+"""Losses made of losses: rows that count more by their class, and one yes-or-no loss for each of several classes."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from rue.concepts import Family
+from rue.errors import ShapeError
+from rue.losses.loss import Loss, diagonal, whole
+
+
+def row_weighted(loss: Loss) -> Loss:
+    """The loss of each row times a weight of its own; targets are pairs (what `loss` takes, weights (n,)).
+
+    >>> from rue.losses import squared_error
+    >>> pair = torch.tensor([[0.0]]), torch.tensor([3.0])
+    >>> row_weighted(squared_error()).value(torch.tensor([[2.0]]), pair)
+    tensor([6.])
+    """
+    inner = loss.hessian
+    assert inner is not None
+
+    def value(outputs: Tensor, targets: Any) -> Tensor:
+        target, weight = _pair(targets)
+        return weight * loss.value(outputs, target)
+
+    def hessian(outputs: Tensor, targets: Any) -> Tensor:
+        target, weight = _pair(targets)
+        return weight[:, None, None] * inner(outputs, target)
+
+    return replace(loss, value=value, hessian=hessian, fit_targets=None)
+
+
+def one_vs_rest(loss: Loss) -> Loss:
+    """A yes-or-no loss for each of k classes, the largest output deciding; targets are the labels 0 to k − 1.
+
+    Pairs (labels, weights (n,)) weigh the yes of a row's own class and leave the k − 1 noes as they are, as
+    LIBLINEAR and scikit-learn's SGD do.
+
+    >>> from rue.losses import squared_hinge
+    >>> one_vs_rest(squared_hinge()).value(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
+    tensor([2.])
+    """
+    inner = loss.hessian
+    assert inner is not None
+
+    def value(outputs: Tensor, targets: Any) -> Tensor:
+        yes, weight = _yes_and_weight(outputs, targets)
+        return (weight * loss.value(outputs.reshape(-1, 1), yes.reshape(-1, 1)).view_as(outputs)).sum(-1)
+
+    def hessian(outputs: Tensor, targets: Any) -> Tensor:
+        yes, weight = _yes_and_weight(outputs, targets)
+        return diagonal(weight * inner(outputs.reshape(-1, 1), yes.reshape(-1, 1)).view_as(outputs))
+
+    return Loss(f"one_vs_rest({loss.name})", value, Family(decision="largest"), whole, hessian)
+
+
+def _yes_and_weight(outputs: Tensor, targets: Any) -> tuple[Tensor, Tensor]:
+    """One column for each class: whether it is the row's own, and what that counts."""
+    labels, weight = targets if isinstance(targets, tuple) else (targets, None)
+    yes = one_hot(labels, outputs.shape[1]).to(outputs)
+    return yes, torch.ones_like(yes) if weight is None else 1 + yes * (weight.to(outputs)[:, None] - 1)
+
+
+def _pair(targets: Any) -> tuple[Any, Tensor]:
+    if not isinstance(targets, tuple) or len(targets) != 2:
+        raise ShapeError(
+            f"targets are a {type(targets).__name__}, expected a pair (targets, weights (n,)); give labels as array, "
+            "not tensor, where classes are weighted"
+        )
+    return targets

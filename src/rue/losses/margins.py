@@ -1,0 +1,88 @@
+"""Losses of a margin, flat on one side of it: the smooth ones of support vector machines and of their relatives."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Family
+from rue.errors import SettingError
+from rue.losses.loss import Loss, diagonal, like_outputs, within
+
+
+def squared_hinge() -> Loss:
+    """max(0, 1 − sf)² with s = ±1 for yes and no; rows beyond the margin pull at nothing and have no curvature.
+
+    >>> squared_hinge().value(torch.tensor([[0.5], [2.0]]), torch.tensor([[1.0], [1.0]]))
+    tensor([0.2500, 0.0000])
+    """
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        return _short_of_margin(outputs, targets).clamp_min(0).square().sum(-1)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
+        return diagonal(2.0 * (_short_of_margin(outputs, targets) > 0).to(outputs.dtype))
+
+    return Loss("squared_hinge", value, Family(decision="signs"), _yes_or_no, hessian)
+
+
+def modified_huber() -> Loss:
+    """The squared hinge, a straight line −4sf for rows that are wrong by more than the margin.
+
+    >>> modified_huber().value(torch.tensor([[0.5], [-2.0]]), torch.tensor([[1.0], [1.0]]))
+    tensor([0.2500, 8.0000])
+    """
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        short = _short_of_margin(outputs, targets).clamp_min(0)
+        return torch.where(short <= 2, short.square(), 4 * (short - 1)).sum(-1)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
+        short = _short_of_margin(outputs, targets)
+        return diagonal(2.0 * ((short > 0) & (short <= 2)).to(outputs.dtype))
+
+    return Loss("modified_huber", value, Family(decision="signs"), _yes_or_no, hessian)
+
+
+def signed_squared_error() -> Loss:
+    """½(s − f)² with s = ±1 for yes and no: least squares as a classifier.
+
+    >>> signed_squared_error().value(torch.tensor([[0.0], [1.0]]), torch.tensor([[1.0], [0.0]]))
+    tensor([0.5000, 2.0000])
+    """
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        return 0.5 * (2 * targets - 1 - outputs).square().sum(-1)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  every loss has this form
+        return diagonal(torch.ones_like(outputs))
+
+    return Loss("signed_squared_error", value, Family(decision="signs"), _yes_or_no, hessian)
+
+
+def squared_epsilon_insensitive(epsilon: float = 0.1) -> Loss:
+    """max(0, |y − f| − epsilon)²: rows within `epsilon` pull at nothing and have no curvature.
+
+    >>> squared_epsilon_insensitive(0.5).value(torch.tensor([[0.25], [2.5]]), torch.tensor([[0.0], [0.0]]))
+    tensor([0., 4.])
+    """
+    if not epsilon >= 0:
+        raise SettingError(f"epsilon must be at least 0, the residual that counts as none, got {epsilon}")
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        return ((targets - outputs).abs() - epsilon).clamp_min(0).square().sum(-1)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
+        return diagonal(2.0 * ((targets - outputs).abs() > epsilon).to(outputs.dtype))
+
+    return Loss("squared_epsilon_insensitive", value, Family(), like_outputs, hessian)
+
+
+def _short_of_margin(outputs: Tensor, targets: Tensor) -> Tensor:
+    """1 − sf, above zero for a row that is not beyond the margin."""
+    return 1 - (2 * targets - 1) * outputs
+
+
+def _yes_or_no(targets: Any, k: int) -> Tensor:
+    fitted = like_outputs(targets, k)
+    return within(fitted, (fitted == 0) | (fitted == 1), "0 or 1")

@@ -1,0 +1,42 @@
+"""What of scikit-learn cannot be audited, and the nearest that can."""
+
+LINEAR_CLASSIFIER = 'LinearSVC(loss="squared_hinge") or LogisticRegression, for a kernel behind Nystroem in a Pipeline'
+LINEAR_REGRESSOR = 'LinearSVR(loss="squared_epsilon_insensitive") or Ridge, for a kernel behind Nystroem in a Pipeline'
+
+NEAREST = {  # by the name of a class, for all that descend from it
+    "SVC": LINEAR_CLASSIFIER,
+    "NuSVC": LINEAR_CLASSIFIER,
+    "GaussianProcessClassifier": LINEAR_CLASSIFIER,
+    "SVR": LINEAR_REGRESSOR,
+    "NuSVR": LINEAR_REGRESSOR,
+    "KernelRidge": LINEAR_REGRESSOR,
+    "GaussianProcessRegressor": LINEAR_REGRESSOR,
+    "KNeighborsClassifier": "LogisticRegression or a forest, which have trained parameters",
+    "KNeighborsRegressor": "Ridge or a forest, which have trained parameters",
+    "RadiusNeighborsClassifier": "LogisticRegression or a forest, which have trained parameters",
+    "RadiusNeighborsRegressor": "Ridge or a forest, which have trained parameters",
+    "NearestCentroid": "LogisticRegression",
+    "_BaseNB": "LogisticRegression",
+    "LinearDiscriminantAnalysis": "LogisticRegression",
+    "QuadraticDiscriminantAnalysis": "LogisticRegression behind PolynomialFeatures",
+    "QuantileRegressor": 'HuberRegressor or SGDRegressor(loss="huber"), whose losses have second derivatives',
+    "Perceptron": 'SGDClassifier(loss="log_loss"), whose loss has a second derivative',
+    "PassiveAggressiveClassifier": 'SGDClassifier(loss="squared_hinge"), which minimises an objective',
+    "PassiveAggressiveRegressor": 'SGDRegressor(loss="huber"), which minimises an objective',
+    "MultiTaskElasticNet": "ElasticNet or Lasso, which take several targets too",
+    "MultiTaskElasticNetCV": "ElasticNet, which takes several targets too",
+    "MultiTaskLassoCV": "Lasso, which takes several targets too",
+    "Lars": "LassoLars",
+    "OrthogonalMatchingPursuitCV": "OrthogonalMatchingPursuit with the n_nonzero_coefs_ it found",
+    "RANSACRegressor": "HuberRegressor",
+    "TheilSenRegressor": "HuberRegressor",
+    "PLSRegression": "Ridge, perhaps behind PCA in a Pipeline",
+    "CalibratedClassifierCV": "the classifier inside, by itself",
+    "BaseThresholdClassifier": "the classifier inside, by itself",
+    "OneVsRestClassifier": "one of its estimators_, or LogisticRegression, which takes several classes",
+    "OneVsOneClassifier": "LogisticRegression, which takes several classes",
+    "MultiOutputRegressor": "one of its estimators_, or Ridge, which takes several targets",
+    "MultiOutputClassifier": "one of its estimators_",
+    "DummyRegressor": "LinearRegression",
+    "DummyClassifier": "LogisticRegression",
+}
