@@ -86,7 +86,7 @@ def test_the_public_names_are_these():
     assert sorted(rue.__all__) == sorted(
         [
             *("CalibratedRUE", "RUE", "LinearRUE", "Laplace", "BootstrapSGD", "KernelDensity", "NearestNeighbours"),
-            *("ErrorForest", "Homoscedastic", "ClassifierRUE", "Confidence"),
+            *("ErrorForest", "ForestRUE", "Homoscedastic", "ClassifierRUE", "Confidence"),
             *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
             *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
             *("errors", "quiet", "tokens"),

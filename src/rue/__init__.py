@@ -17,6 +17,7 @@ from rue.methods import (
     ClassifierRUE,
     Confidence,
     ErrorForest,
+    ForestRUE,
     Homoscedastic,
     KernelDensity,
     Laplace,
@@ -40,6 +41,7 @@ __all__ = [
     "Confidence",
     "Data",
     "ErrorForest",
+    "ForestRUE",
     "Homoscedastic",
     "Interval",
     "KernelDensity",
@@ -79,7 +81,8 @@ def audit(
 ) -> Audit:
     """Wrap, fit and audit in one call, with the best method for the model.
 
-    `CalibratedRUE` for squared error, `ClassifierRUE` for classes, `LinearRUE` for any other loss.
+    `CalibratedRUE` for squared error, `ClassifierRUE` for classes, `ForestRUE` for forests, `LinearRUE` for any other
+    loss.
 
     >>> import torch
     >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
@@ -91,6 +94,8 @@ def audit(
 
 
 def _best_method(model: Model) -> Any:
+    if not model.family.joint:
+        return ForestRUE()
     if model.family.gaussian:
         return CalibratedRUE()
     return LinearRUE() if model.family.decision is None else ClassifierRUE()

@@ -2,6 +2,7 @@
 
 One logit, or several that are decided each by its sign, are yes-or-no classes; k of which the largest decides are one
 of k classes (only their differences mean anything); k ordered ones, P(y > j) = σ(f_j), are k + 1 ordered classes.
+Shares are the probabilities of k classes themselves, as a forest has them.
 """
 
 from math import pi
@@ -22,6 +23,9 @@ def probability(decision: Decision, logits: Tensor) -> Tensor:
     """
     if decision == "largest":
         return logits.softmax(-1)
+    if decision == "shares":
+        inside = logits.clamp_min(0)
+        return inside / inside.sum(-1, keepdim=True)
     return _from_shares(decision, logits.sigmoid())
 
 
@@ -38,6 +42,8 @@ def averaged(decision: Decision, logits: Tensor, covariance: Tensor, unit: Tenso
         margin = logits.unsqueeze(-1) - logits.unsqueeze(-2)
         shrunk = margin / (unit + pi / 8 * pair_variance(covariance)).sqrt()
         return torch.softmax(-(-shrunk).logsumexp(-1), -1)
+    if decision == "shares":
+        return probability(decision, logits)
     variance = covariance.diagonal(dim1=-2, dim2=-1)
     return _from_shares(decision, (logits / (unit + pi / 8 * variance).sqrt()).sigmoid())
 
@@ -61,7 +67,7 @@ def flip_probability(decision: Decision, logits: Tensor, covariance: Tensor) -> 
     >>> flip_probability("signs", torch.tensor([[1.0]]), torch.tensor([[[1.0]]])).round(decimals=4)
     tensor([0.1587])
     """
-    if decision == "largest":
+    if decision in ("largest", "shares"):
         top, first = logits.max(-1, keepdim=True)
         at = first.unsqueeze(-1).expand(-1, 1, logits.shape[-1])
         variance = pair_variance(covariance).gather(-2, at).squeeze(-2)
@@ -74,8 +80,10 @@ def epistemic(decision: Decision, logits: Tensor, covariance: Tensor) -> Tensor:
     """½ tr(ΛΣ) (c,): in nats, how much of the entropy is due to the training set, to second order in the spread."""
     if decision == "ordered":
         return 0.5 * (_ordered_information(logits) * covariance).sum((-2, -1))
-    share = logits.softmax(-1) if decision == "largest" else logits.sigmoid()
     variance = covariance.diagonal(dim1=-2, dim2=-1)
+    if decision == "shares":
+        return 0.5 * (variance / logits.clamp_min(TINY)).where(logits > 0, 0.0).sum(-1)
+    share = logits.softmax(-1) if decision == "largest" else logits.sigmoid()
     if decision == "signs":
         return 0.5 * (share * (1 - share) * variance).sum(-1)
     together = torch.einsum("ci,cij,cj->c", share, covariance, share)
@@ -115,7 +123,7 @@ def entropy(decision: Decision, shares: Tensor, k: int) -> Tensor:
 
 def decided(decision: Decision, logits: Tensor) -> Tensor:
     """The class (c,) that logits decide for; several yes-or-no labels are (c, k)."""
-    if decision == "largest":
+    if decision in ("largest", "shares"):
         return logits.argmax(-1)
     above = (logits > 0).long()
     if decision == "ordered":

@@ -17,10 +17,12 @@ from torch import Tensor
 
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
+POINTS = "rue.points"  # in a dict of inputs, the part that distances are measured on, where others are read off it
 
 
-Decision = Literal["largest", "signs", "ordered"]
-"""How logits decide: the largest of k, each by its sign, or the number of ordered ones above zero."""
+Decision = Literal["largest", "signs", "ordered", "shares"]
+"""How logits decide: the largest of k, each by its sign, the number of ordered ones above zero; or shares that sum to
+one, the largest of k."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class Family:
     """What the outputs under a loss mean."""
 
     gaussian: bool = False  # the residuals are the noise of the predictive distribution
-    decision: Decision | None = None  # the outputs are logits
+    decision: Decision | None = None  # the outputs are logits, or shares of classes
     coupled: bool = False  # the loss of a row depends on the other rows: all are read together
+    joint: bool = True  # the parameters minimise one objective; else the model is a mean of such, each alone
 
 
 class Coupling(NamedTuple):

@@ -1,12 +1,13 @@
 """Inputs as points in a Euclidean space, for the methods that measure distances there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.concepts import Inputs, TrainingSet
+from rue.concepts import POINTS, Inputs, TrainingSet
 from rue.errors import ShapeError
 from rue.trees import leaves
 
@@ -50,6 +51,7 @@ def training_points(data: TrainingSet) -> tuple[Standardiser, Array]:
 
 
 def coordinates(inputs: Inputs) -> Array:
-    """All parts of the inputs side by side: (c, p)."""
-    parts: list[Any] = [leaf.detach().cpu().double().reshape(len(leaf), -1).numpy() for leaf in leaves(inputs)]
+    """All parts of the inputs side by side, or the one that says it is the points: (c, p)."""
+    seen = inputs[POINTS] if isinstance(inputs, Mapping) and POINTS in inputs else inputs
+    parts: list[Any] = [leaf.detach().cpu().double().reshape(len(leaf), -1).numpy() for leaf in leaves(seen)]
     return np.concatenate(parts, axis=1)

@@ -8,6 +8,7 @@ from rue.methods.calibrated_rue import CalibratedRUE
 from rue.methods.classifier_rue import ClassifierRUE
 from rue.methods.confidence import Confidence
 from rue.methods.error_forest import ErrorForest
+from rue.methods.forest_rue import ForestRUE
 from rue.methods.homoscedastic import Homoscedastic
 from rue.methods.kernel_density import KernelDensity
 from rue.methods.laplace import Laplace
@@ -45,6 +46,7 @@ __all__ = [
     "ClassifierRUE",
     "Confidence",
     "ErrorForest",
+    "ForestRUE",
     "Homoscedastic",
     "KernelDensity",
     "Laplace",

@@ -1,0 +1,62 @@
+"""A large boosted ensemble: seconds and peak memory of wrapping, fitting LinearRUE and auditing.
+
+python benchmarks/trees.py                                       # 1000 trees of 63 leaves, 100 000 rows, 10 000 audited
+python benchmarks/trees.py --trees 100 --leaves 31 --rows 20000  # a small one
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import lightgbm
+import numpy as np
+import torch
+
+import rue
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{name:<28}{time.perf_counter() - start:>9.1f} s   peak {peak:>6.2f} GiB", flush=True)
+
+
+def simulated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    X = draw.normal(size=(n, 20))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3] + 0.5 * draw.normal(size=n)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("trees", 1000), ("leaves", 63), ("rows", 100_000), ("audited", 10_000), ("threads", 1)):
+        options.add_argument(f"--{name}", type=int, default=default)
+    asked = options.parse_args()
+    torch.set_num_threads(asked.threads)
+    X, y = simulated(asked.rows, 0)
+    new, truth = simulated(asked.audited, 1)
+    settings = {"num_leaves": asked.leaves, "num_threads": asked.threads, "verbose": -1, "learning_rate": 0.05}
+    with phase("train LightGBM"):
+        booster = lightgbm.train(settings, lightgbm.Dataset(X, y), asked.trees)
+    with phase("wrap"):
+        model = rue.wrap(booster)
+    with phase(f"leaves of {asked.audited} rows"):
+        inputs = model.read(new)
+    with phase("features of these rows"):
+        for start in range(0, asked.audited, 1000):
+            model.jacobian({name: part[start : start + 1000] for name, part in inputs.items()})
+    with phase("fit LinearRUE"):
+        auditor = rue.LinearRUE().fit(model, (X, y))
+    with phase(f"audit {asked.audited} rows"):
+        audit = auditor.audit(new)
+    print(f"structure: {auditor.facts['structure']}; l2 {auditor.facts['l2']:g}: {auditor.facts['l2_reason']}")
+    error = np.abs(truth - audit.prediction)
+    print(f"mean std {audit.std.mean():.3g}, root mean squared error {np.sqrt(np.mean(error**2)):.3g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""RUE of a forest: the infinitesimal jackknife over every tree's leaf means, calibrated by rows out of the bag."""
+
+import warnings
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.auditor import Auditor
+from rue.calibrate.error_model import ErrorModel, error_model
+from rue.calibrate.variance import DEGREES, fit_weights
+from rue.classify import wrong
+from rue.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
+from rue.derivatives import outputs
+from rue.errors import ModelError, RueWarning, SettingError
+from rue.features import Array, Standardiser, coordinates, training_points
+from rue.influence import Meat
+from rue.methods.fitting import Fitting, fitting
+from rue.models.leaf_influence import LeafInfluence, Whole, leaf_influence
+from rue.randomness import generator
+from rue.resample import Multinomial
+
+TERMS = ("noise", "resampling", "error model")
+ROWS = 2_500  # out-of-bag rows that the weights are fitted on, at most
+FEWEST = 20  # of them that are worth a fit
+BLOCK = 2**21  # influences of units on rows held at once
+
+
+@dataclass(frozen=True)
+class ForestRUE:
+    """How other weights of the training rows would move the leaf means, and through them the forest's prediction.
+
+    With `meat="HC0"` a row pulls on a leaf by its residual there: the exact derivative, of which fully grown trees
+    leave nothing. With "HC3" it pulls by its residual out of the bag: the default where there is a bag. For forests of
+    numbers such rows also weigh noise, resampling and an error model into a predictive variance; `score` is then
+    `total_std`, else the resampling deviation. For classes it is the share of the trees' votes against the decision.
+    """
+
+    resampler: Resampler = field(default_factory=Multinomial)
+    meat: Meat | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.meat not in ("HC0", "HC3", None):
+            raise SettingError(f'meat must be "HC0" or "HC3" (out-of-bag residuals), got {self.meat!r}')
+
+    def fit(self, model: Model, data: Any) -> Auditor:
+        """Take all leaf means again, each row with its pull on them."""
+        with fitting(self, model, data) as fit:
+            known = _known(fit, self.resampler, self.meat)
+            spread = ForestSpread(known)
+            if not fit.model.family.gaussian:
+                return fit.auditor(spread, _facts(known), noise=False)
+            judged = _out_of_bag(known)
+            if len(judged.rows) < FEWEST:
+                text = (
+                    f"only {len(judged.rows)} training rows are out of the bag of some tree, too few to know the "
+                    "forest's errors by: the audit has the spread of resampling alone; grow the forest with "
+                    "bootstrap=True and more trees, or calibrate on held-out rows"
+                )
+                fit.said.append(text)
+                warnings.warn(text, RueWarning, stacklevel=2)
+                return fit.auditor(spread, _facts(known), noise=False)
+            errors, facts, degrees = _weigh(fit, known, judged, self.seed)
+            return fit.auditor(replace(spread, errors=errors), {**_facts(known), **facts}, noise=False, degrees=degrees)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The training rows as the forest's leaves see them."""
+
+    forest: Any = field(repr=False)  # the model's core
+    influence: LeafInfluence = field(repr=False)
+    leaf: Whole = field(repr=False)  # (n, T)
+    targets: Array = field(repr=False)  # (n, k)
+    weight: Array = field(repr=False)  # (n,)
+    resampling: WeightCovariance
+
+    def covariance(self, leaf: Whole, use: Any = None) -> Array:
+        """Of resampling (c, k, k), a block of rows at a time."""
+        size = max(1, BLOCK // self.influence.pulls[0].shape[1])
+        parts = [
+            self.influence.covariance(leaf[a : a + size], self.resampling, None if use is None else use[a : a + size])
+            for a in range(0, len(leaf), size)
+        ]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Training rows by the trees that saw nothing of their unit."""
+
+    rows: Whole = field(repr=False)  # (s,)
+    prediction: Array = field(repr=False)  # (s, k)
+    residual: Array = field(repr=False)  # (s, k)
+
+
+@dataclass(frozen=True)
+class WeighedErrors:
+    """What beside resampling makes up the predictive variance."""
+
+    standardise: Standardiser = field(repr=False)
+    model: ErrorModel = field(repr=False)
+    noise: Array = field(repr=False)  # (k, k)
+    weights: Array = field(repr=False)  # (3,)
+
+
+@dataclass(frozen=True)
+class ForestSpread:
+    """The influences of all units, and the weighed errors where they are known."""
+
+    known: Known = field(repr=False)
+    errors: WeighedErrors | None = field(default=None, repr=False)
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """Spread of the leaf means a row meets."""
+        predicted = outputs(model, inputs)
+        covariance = self.known.covariance(self.known.forest.leaf(inputs).numpy())
+        if model.family.decision is not None:
+            votes = wrong(model.family.decision, predicted, predicted.shape[1])
+            return Assessment(predicted, torch.from_numpy(covariance), score=votes)
+        if self.errors is None:
+            return Assessment(predicted, torch.from_numpy(covariance))
+        points = np.hstack([self.errors.standardise(coordinates(inputs)), predicted.numpy()])
+        expected = _with_correlations(self.errors.model(points), self.errors.noise)
+        steady, resampling, local = self.errors.weights
+        noise = steady * self.errors.noise + local * expected
+        total = noise + resampling * covariance
+        return Assessment(
+            predicted,
+            torch.from_numpy(covariance),
+            torch.from_numpy(noise),
+            score=torch.from_numpy(np.sqrt(np.trace(total, axis1=1, axis2=2))),
+            total=torch.from_numpy(total),
+        )
+
+
+def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> Known:
+    if fit.model.family.joint:
+        raise ModelError("ForestRUE takes the leaf means of a forest apart; for any other model use LinearRUE")
+    forest: Any = getattr(fit.model, "core", fit.model)  # what is around a forest reads tables
+    bagged = forest.forest.bootstrap
+    if meat == "HC3" and not bagged:
+        raise SettingError(
+            'meat="HC3" takes residuals out of the bag, and every tree of this forest has seen all rows '
+            '(bootstrap=False); use meat="HC0"'
+        )
+    batches = list(fit.data.batches())
+    leaf = torch.cat([forest.leaf(batch.inputs) for batch in batches]).numpy()
+    targets: Tensor = torch.cat([batch.targets for batch in batches])
+    weight, unit = fit.data.weight.numpy(), fit.data.unit.numpy()
+    influence = leaf_influence(forest.forest, leaf, targets.numpy(), weight, unit, left_out=bagged and meat != "HC0")
+    return Known(forest, influence, leaf, targets.numpy(), weight, resampler.covariance(fit.data.units))
+
+
+def _out_of_bag(known: Known) -> Judged:
+    rows = np.flatnonzero(known.influence.unseen.any(1) & (known.weight > 0))
+    prediction = known.influence.out_of_bag[rows]
+    return Judged(rows, prediction, known.targets[rows] - prediction)
+
+
+def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:
+    """Weights of the three terms under which the out-of-bag residuals are most likely."""
+    standardise, points = training_points(fit.data)
+    described = np.hstack([points[judged.rows], judged.prediction])
+    weight, unit = known.weight[judged.rows], fit.data.unit.numpy()[judged.rows]
+    errors = error_model(described, judged.residual**2, weight, unit, seed)
+    noise = (judged.residual * (weight / weight.sum())[:, None]).T @ judged.residual
+    drawn = torch.randperm(len(judged.rows), generator=generator(seed))[:ROWS].sort().values.numpy()
+    rows = judged.rows[drawn]
+    resampling = known.covariance(known.leaf[rows], known.influence.unseen[rows])
+    local = _with_correlations(errors.out_of_bag[drawn], noise)
+    terms = np.stack([np.broadcast_to(noise, resampling.shape), resampling, local])
+    found = fit_weights(terms, judged.residual[drawn], weight[drawn], (0.0, 0.0, 0.0), DEGREES)
+    facts: Facts = {
+        "weights": dict(zip(TERMS, found.values.tolist(), strict=True)),
+        "out_of_bag_rows": len(judged.rows),
+        "out_of_bag_nll": found.nll,
+        "degrees": None if found.degrees == inf else found.degrees,
+    }
+    return WeighedErrors(standardise, errors, noise, found.values), facts, found.degrees
+
+
+def _with_correlations(expected: Array, noise: Array) -> Array:
+    """Expected squared errors (c, k) with the correlations of the noise (k, k): (c, k, k)."""
+    deviation = np.sqrt(np.diagonal(noise).clip(min=np.finfo(np.float64).tiny))
+    root = np.sqrt(expected.clip(min=0))
+    return np.asarray(root[:, :, None] * root[:, None, :] * (noise / np.outer(deviation, deviation)))
+
+
+def _facts(known: Known) -> Facts:
+    """How much of the resampling variance is there only because the trees are few, at some training rows.
+
+    It is not taken away: a forest grown on other rows would have as few.
+    """
+    some = slice(None, None, max(1, len(known.leaf) // 500))
+    unseen = known.influence.unseen[some]
+    leaf, use = known.leaf[some], unseen | (unseen.sum(1) < 2)[:, None]
+    covariance = known.covariance(leaf, use)
+    extra = known.influence.monte_carlo(leaf, covariance, known.resampling.scale, use)
+    whole = np.trace(covariance, axis1=1, axis2=2).sum()
+    return {
+        "meat": "HC3: residuals out of the bag" if known.influence.left_out else "HC0: residuals in the leaves",
+        "monte_carlo_share": float(np.trace(extra, axis1=1, axis2=2).sum() / whole) if whole > 0 else 0.0,
+    }
