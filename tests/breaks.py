@@ -39,6 +39,15 @@ EVAL = "tests/test_evaluate.py"
 CALIBRATED = "tests/test_calibrated_rue.py"
 SMOOTHER = "tests/test_smoother.py"
 HELD_OUT = "tests/test_held_out.py"
+LOSSES = "tests/test_losses.py"
+CLASSIFY = "tests/test_classify.py"
+CLASSIFIER = "tests/test_classifier_rue.py"
+PROJECTION = "tests/test_projection.py"
+GLM = "tests/test_glm_oracles.py"
+SCIKIT = "tests/test_scikit_learn.py"
+TREES = "tests/test_trees.py"
+FORESTS = "tests/test_forests.py"
+TOKENS = "tests/test_tokens.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -563,9 +572,115 @@ BREAKS = [
     Break(
         "distribution intervals by the scale of the Student-t",
         "result.py",
-        "* sqrt((self.degrees - 2) / self.degrees)",
+        "* sqrt((degrees - 2) / degrees)",
         "",
         CALIBRATED,
+    ),
+    Break(
+        "a share of one class for its variance",
+        "losses/classes.py",
+        "share.unsqueeze(-1) * share.unsqueeze(-2)",
+        "0 * share.unsqueeze(-1)",
+        LOSSES,
+    ),
+    Break(
+        "a wider straight line in Huber's Hessian", "losses/regression.py", "<= delta).to", "<= 2 * delta).to", LOSSES
+    ),
+    Break("the wrong sign in the ordinal loss", "losses/classes.py", "logsigmoid(-below)", "logsigmoid(below)", LOSSES),
+    Break(
+        "Cox's own term alone for the score residual",
+        "losses/survival.py",
+        "- torch.diag(event) + curvature",
+        "- torch.diag(event)",
+        LOSSES,
+    ),
+    Break("later rows at risk only", "losses/survival.py", ">= targets[:, 0, None]", "> targets[:, 0, None]", LOSSES),
+    Break("π/8 left out", "classify.py", "(unit + pi / 8 * pair_variance", "(unit + pair_variance", CLASSIFY),
+    Break(
+        "covariances of logits left out of differences", "classify.py", "- covariance - covariance.mT)", ")", CLASSIFY
+    ),
+    Break(
+        "the epistemic part twice", "classify.py", "0.5 * ((share * variance)", "1.0 * ((share * variance)", CLASSIFY
+    ),
+    Break(
+        "flips by variance for deviation",
+        "classify.py",
+        "variance.clamp_min(TINY).sqrt())",
+        "variance.clamp_min(TINY))",
+        CLASSIFY,
+    ),
+    Break(
+        "flat directions kept",
+        "solve/pseudo_inverse.py",
+        "felt = values > FLAT * values[-1]",
+        "felt = values > -values[-1]",
+        CLASSIFIER,
+    ),
+    Break(
+        "sets of the unlikely classes", "held_out.py", "1 - probability <= reach", "probability <= reach", CLASSIFIER
+    ),
+    Break(
+        "directions without the penalty's units",
+        "solve/projection.py",
+        "@ rows[:, columns] * scale[columns]",
+        "@ rows[:, columns]",
+        PROJECTION,
+    ),
+    Break(
+        "a projected model without its penalty",
+        "solve/projection.py",
+        "0.5 * self.weight * theta",
+        "0.0 * self.weight * theta",
+        PROJECTION,
+    ),
+    Break(
+        "twice the ridge penalty",
+        "models/scikit_learn_regressors.py",
+        "alpha.reshape(-1, 1), sparse",
+        "2 * alpha.reshape(-1, 1), sparse",
+        SCIKIT,
+    ),
+    Break(
+        "C for 1/C",
+        "models/scikit_learn_classifiers.py",
+        'strength = 1 / float(np.ravel(settled(e, "C"))[0])',
+        'strength = float(np.ravel(settled(e, "C"))[0])',
+        SCIKIT,
+    ),
+    Break(
+        "the slope of the log link left out",
+        "auditor.py",
+        "spread * slope[:, :, None] * slope[:, None, :]",
+        "spread",
+        GLM,
+    ),
+    Break(
+        "l2 of a tree not divided by its rate",
+        "models/trees.py",
+        "return ensemble.l2 / rate",
+        "return ensemble.l2",
+        TREES,
+    ),
+    Break(
+        "half of a leaf's length in a projection",
+        "models/leaf_projection.py",
+        "generator=source).double() - 0.5",
+        "generator=source).double() / 2 - 0.25",
+        TREES,
+    ),
+    Break(
+        "leaf means pulled by rows in full",
+        "models/leaf_influence.py",
+        "/ np.bincount(place, used[inside])[place])",
+        "+ 0 * place)",
+        FORESTS,
+    ),
+    Break(
+        "ignored tokens counted",
+        "tokens.py",
+        "view(counts.shape).masked_fill(~counts, 0.0)",
+        "view(counts.shape)",
+        TOKENS,
     ),
 ]
 

@@ -10,10 +10,10 @@ from torch import nn
 from rue.errors import ModelError
 from rue.losses import Loss, bernoulli, cross_entropy, poisson, squared_error
 from rue.models.estimator import EstimatorModel
+from rue.models.links import Exponential
 from rue.models.module import wrap_module
 from rue.models.scikit_learn_labels import Labels
 from rue.models.scikit_learn_linear import matrix_reader
-from rue.models.scikit_learn_response import LogLink
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "identity": nn.Identity,
@@ -33,7 +33,7 @@ def read_mlp(estimator: Any) -> EstimatorModel:
     model = EstimatorModel(core, features=matrix_reader(estimator), own=estimator.predict, said=said)
     if labels is not None:
         return replace(model, encode=labels.encode, classes=labels.classes)
-    return replace(model, response=LogLink() if estimator.out_activation_ == "exp" else None)
+    return replace(model, response=Exponential() if estimator.out_activation_ == "exp" else None)
 
 
 def _module(estimator: Any) -> nn.Sequential:

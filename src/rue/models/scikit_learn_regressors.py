@@ -8,8 +8,8 @@ from sklearn import linear_model, svm
 
 from rue.errors import ModelError
 from rue.losses import Loss, gamma, huber, poisson, squared_epsilon_insensitive, squared_error, tweedie
+from rue.models.links import Exponential
 from rue.models.scikit_learn_objective import Objective, liblinear_bias, no_curvature, settled, stochastic
-from rue.models.scikit_learn_response import LogLink
 
 
 def _least_squares(e: Any) -> Objective:
@@ -45,7 +45,7 @@ def _huber(e: Any) -> Objective:
 
 def _log_mean(loss: Callable[[], Loss]) -> Callable[[Any], Objective]:
     """Mean half deviance + ½ alpha‖w‖², the output being the logarithm of the mean."""
-    return lambda e: Objective(loss(), float(e.alpha), mean=True, response=LogLink())
+    return lambda e: Objective(loss(), float(e.alpha), mean=True, response=Exponential())
 
 
 def _tweedie(e: Any) -> Objective:

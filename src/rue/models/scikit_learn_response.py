@@ -1,4 +1,4 @@
-"""From the outputs of a scikit-learn estimator to what it predicts: the log link, and transformed targets."""
+"""From the outputs of a scikit-learn estimator to what it predicts, where its targets were transformed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,19 +10,6 @@ from rue.concepts import Response
 from rue.errors import ModelError
 
 Values = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class LogLink:
-    """The output is the logarithm of the prediction."""
-
-    def value(self, outputs: Values) -> Values:
-        """eᶠ."""
-        return np.exp(outputs)
-
-    def slope(self, outputs: Values) -> Values:
-        """eᶠ."""
-        return np.exp(outputs)
 
 
 @dataclass(frozen=True)
