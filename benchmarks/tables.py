@@ -1,4 +1,7 @@
-"""The table of docs/classification.md from docs/classification/splits.csv."""
+"""The tables in the pages, from the files that the benchmarks wrote: `python benchmarks/tables.py` renews them.
+
+A table stands in its page between `<!-- table NAME -->` and `<!-- end of table -->`.
+"""
 
 from pathlib import Path
 
@@ -6,9 +9,8 @@ import pandas as pd
 from scipy.stats import t
 
 ROOT = Path(__file__).parent.parent
-SPLITS = ROOT / "docs/classification/splits.csv"
-PAGE = ROOT / "docs/classification.md"
-MARKS = ("<!-- table -->\n", "<!-- end of table -->\n")
+DOCS = ROOT / "docs"
+END = "<!-- end of table -->\n"
 METHODS = {
     "ClassifierRUE": "**ClassifierRUE** (the default)",
     "epistemic": "½ tr(ΛΣ), `audit.epistemic`",
@@ -20,9 +22,9 @@ METHODS = {
 }
 
 
-def table() -> str:
+def classification() -> str:
     """Means over the splits, and the default's lead over the network's own confidence with its 95 % interval."""
-    splits = pd.read_csv(SPLITS)
+    splits = pd.read_csv(DOCS / "classification/splits.csv")
     lines = [
         "| | mistakes: digits | MNIST | strange classes: digits | MNIST | NLL: digits | MNIST | ECE: digits | MNIST |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -57,7 +59,34 @@ def _lead(splits: pd.DataFrame, data: str, held: bool, column: str, other: str) 
     return f"{lead.mean():+.3f} ± {reach:.3f}"
 
 
+def plain(path: str) -> str:
+    """A file as it is."""
+    frame = pd.read_csv(DOCS / path)
+    lines = ["| " + " | ".join(frame.columns) + " |", "|" + "---|" * len(frame.columns)]
+    lines += ["| " + " | ".join(_shown(value) for value in row) + " |" for row in frame.itertuples(index=False)]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: object) -> str:
+    return {True: "yes", False: "NO"}[value] if isinstance(value, bool) else str(value)
+
+
+TABLES = {  # page, name: what makes the table
+    ("classification.md", "classification"): classification,
+    ("models.md", "estimators"): lambda: plain("models/estimators.csv"),
+    ("trees.md", "boosted"): lambda: plain("models/boosted.csv"),
+    ("trees.md", "speed"): lambda: plain("models/speed.csv"),
+}
+
+
+def renewed(page: str, name: str) -> str:
+    """A page with one of its tables made anew."""
+    text = (DOCS / page).read_text()
+    start = f"<!-- table {name} -->\n"
+    before, rest = text.split(start)
+    return before + start + TABLES[page, name]() + END + rest.split(END, 1)[1]
+
+
 if __name__ == "__main__":
-    text = PAGE.read_text()
-    before, rest = text.split(MARKS[0])
-    PAGE.write_text(before + MARKS[0] + table() + MARKS[1] + rest.split(MARKS[1])[1])
+    for page, name in TABLES:
+        (DOCS / page).write_text(renewed(page, name))

@@ -1,0 +1,39 @@
+"""The tables in the pages are those of the files beside them, and hold what the pages say of them."""
+
+import importlib.util
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parent.parent
+spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
+tables = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tables)
+
+
+@pytest.mark.parametrize(("page", "name"), tables.TABLES, ids=lambda value: value)
+def test_a_table_is_that_of_its_file(page, name):
+    assert tables.renewed(page, name) == (ROOT / "docs" / page).read_text(), "run python benchmarks/tables.py"
+
+
+def test_the_default_score_of_classifiers_leads_maximum_softmax_and_entropy():
+    splits = pd.read_csv(ROOT / "docs/classification/splits.csv")
+    mean = splits.groupby(["data", "classes held out", "method"])[["mistakes", "strange"]].mean()
+    for (data, held), part in mean.groupby(level=[0, 1]):
+        for column in ("mistakes", "strange") if held else ("mistakes",):
+            scores = part.loc[(data, held)][column]
+            assert scores["ClassifierRUE"] > max(scores["Maximum softmax"], scores["Entropy"])
+
+
+def test_every_estimator_keeps_its_prediction_and_linear_ones_the_order_of_refits():
+    found = pd.read_csv(ROOT / "docs/models/estimators.csv")
+    assert found["prediction is its own"].all()
+    assert found["finite"].all()
+    assert (found[found["kind"].isin(["linear", "GLM"])]["Spearman"] >= 0.8).all()
+
+
+def test_boosted_trees_find_errors_as_refits_do_on_at_least_five_sets():
+    found = pd.read_csv(ROOT / "docs/models/boosted.csv")
+    close = found["CalibratedRUE"] >= found["refits"] - 0.03
+    assert (close.groupby(found["model"]).sum() >= 5).all()
