@@ -649,7 +649,7 @@ BREAKS = [
     ),
     Break(
         "the slope of the log link left out",
-        "auditor.py",
+        "respond.py",
         "spread * slope[:, :, None] * slope[:, None, :]",
         "spread",
         GLM,

@@ -30,7 +30,7 @@ LAYERS = [
     {"influence", "features", "classify", "collected"},
     {"calibrate"},
     {"result"},
-    {"held_out"},
+    {"held_out", "respond"},
     {"auditor"},
     {"methods"},
     {"integrated"},

@@ -582,7 +582,7 @@ def test_another_loss_is_refused_with_advice_and_rue_audit_takes_linear_rue():
     def absolute(outputs, targets):
         return torch.nn.functional.huber_loss(outputs[:, 0], targets, reduction="none")
 
-    with pytest.raises(ModelError, match=r'loss="squared_error"; for another loss use LinearRUE'):
+    with pytest.raises(ModelError, match=r'loss="squared_error"; use ClassifierRUE for classes'):
         rue.CalibratedRUE().fit(rue.wrap(ridge(X, y), loss=absolute, l2=1.0), (X, y))
     found = rue.audit(ridge(X, y), train=(X, y), inputs=X[:3], loss=absolute, l2=1.0)
     assert found.method == "LinearRUE"

@@ -70,7 +70,12 @@ def test_the_epistemic_part_is_the_information_between_label_and_model():
 
 
 def test_being_wrong_is_the_rest_of_the_likeliest_classes():
-    assert float(wrong("largest", torch.tensor([[0.2, 0.5, 0.3]]), 3)) == pytest.approx(0.5)
-    assert float(wrong("signs", torch.tensor([[0.3, 0.7]]), 1)) == pytest.approx(0.3)  # yes or no
-    assert float(wrong("signs", torch.tensor([[0.3, 0.9]]), 2)) == pytest.approx(1 - 0.7 * 0.9)  # two labels
+    assert float(wrong("largest", torch.tensor([[0.2, 0.5, 0.3]]), torch.tensor([[0.0, 2.0, 1.0]]))) == pytest.approx(
+        0.5
+    )
+    assert float(wrong("signs", torch.tensor([[0.3, 0.7]]), torch.tensor([[1.0]]))) == pytest.approx(0.3)  # yes or no
+    two_labels = wrong("signs", torch.tensor([[0.3, 0.9]]), torch.tensor([[-1.0, 2.0]]))
+    assert float(two_labels) == pytest.approx(1 - 0.7 * 0.9)
+    median = wrong("ordered", torch.tensor([[0.40, 0.15, 0.45]]), torch.tensor([[0.4, -0.2]]))
+    assert float(median) == pytest.approx(0.85)  # ordered classes decide by the median, not by the largest
     np.testing.assert_array_equal(decided("ordered", torch.tensor([[2.0, 1.0, -1.0], [-1.0, -2.0, -3.0]])), [2, 0])

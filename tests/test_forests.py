@@ -196,6 +196,7 @@ def test_several_targets_have_a_covariance():
     np.testing.assert_allclose(audit.covariance, wanted, rtol=1e-9, atol=1e-14)
 
 
+@pytest.mark.filterwarnings("ignore:every tree of this forest has seen all rows")
 @pytest.mark.parametrize("kind", [ExtraTreesClassifier, ExtraTreesRegressor])
 @pytest.mark.parametrize("bootstrap", [True, False])
 def test_extra_trees_are_forests(kind, bootstrap):
@@ -208,6 +209,7 @@ def test_extra_trees_are_forests(kind, bootstrap):
     assert (audit.score > 0).any()
 
 
+@pytest.mark.filterwarnings("ignore:every tree of this forest has seen all rows")
 @pytest.mark.parametrize("target", ["number", "one of three"])
 def test_a_single_tree_is_a_forest_of_one(target):
     X = table(N)

@@ -15,14 +15,15 @@ from torch import Tensor
 from rue.calibrate.left_out_intervals import LeftOutRows
 from rue.classify import averaged, epistemic, flip_probability, probability
 from rue.collected import Collected
-from rue.concepts import Assessment, Assessor, Decision, Facts, Inputs, Model, Response
+from rue.concepts import Assessment, Assessor, Decision, Facts, Inputs, Model
 from rue.data import input_batches
 from rue.derivatives import input_chunks, outputs
 from rue.errors import DataError, InputError, ModelError, RueWarning
 from rue.held_out import HeldOut, HeldOutClasses, held_out, held_out_classes
 from rue.progress import track
 from rue.randomness import untouched
-from rue.result import Array, Audit, Interval, IntervalRule, central_interval
+from rue.respond import responded
+from rue.result import Array, Audit, Interval, IntervalRule
 from rue.trees import leaves
 
 DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
@@ -49,23 +50,23 @@ class Auditor:
 
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
+        found, response = self._of_outputs(inputs), self.model.response
+        made = found if response is None else responded(found, response, self._encoded)
+        return replace(made, prediction=self._answers(inputs, np.asarray(found.outputs)))
+
+    def _of_outputs(self, inputs: Any) -> Audit:
+        """The audit of the model's outputs, whatever an estimator makes of them."""
         start = time.perf_counter()
         found = Collected()
         with untouched(), torch.inference_mode(False):
             for chunk in track("audit", self._chunks(inputs)):
                 found.add(self._assess(chunk))
-        model_outputs = found.fields["prediction"][: found.rows]
-        prediction = self._answers(inputs, model_outputs)
-        spreads = {name: found.get(name) for name in ("covariance", "noise", "total", "scarcity")}
-        if spreads["noise"] is None and self.noise is not None:
-            spreads["noise"] = np.broadcast_to(_array(self.noise), (len(prediction), *self.noise.shape))
-        own = found.get("score")
-        if self.model.response is not None:
-            slope = self.model.response.slope(model_outputs)
-            spreads = {name: _scaled(spread, slope) for name, spread in spreads.items()}
-            own = own if spreads["total"] is None else _scores(None, spreads["total"])
-        covariance, noise, total, scarcity = spreads.values()
-        score, scarce = _scores(own, covariance, found.get("variance")), found.get("scarce")
+        predicted = found.fields["prediction"][: found.rows]
+        covariance, noise = found.get("covariance"), found.get("noise")
+        if noise is None and self.noise is not None:
+            noise = np.broadcast_to(_array(self.noise), (len(predicted), *self.noise.shape))
+        total, scarcity, scarce = (found.get(name) for name in ("total", "scarcity", "scarce"))
+        score = _scores(found.get("score"), covariance, found.get("variance"))
         if self.held_out is not None and noise is not None:
             factor = self.held_out.variance_factor
             score = score * np.sqrt(factor) if total is not None else score  # a score that is the total's deviation
@@ -74,13 +75,13 @@ class Auditor:
         said = _warnings(found.get("drift"), found.get("rounding"))
         if found.dropped:
             said = (*said, found.dropped)
-        facts = {**self.facts, "m": len(prediction), "seconds_audit": time.perf_counter() - start}
+        facts = {**self.facts, "m": len(predicted), "seconds_audit": time.perf_counter() - start}
         if found.residual is not None:
             facts["residual"] = found.residual
         facts["warnings"] = (*self.facts["warnings"], *said)
         return Audit(
             method=self.method,
-            prediction=prediction,
+            prediction=_squeezed(predicted),
             score=score,
             covariance=covariance,
             noise_covariance=noise,
@@ -88,7 +89,7 @@ class Auditor:
             calibrated_covariance=total,
             scarcity_covariance=scarcity,
             scarce=None if scarce is None else scarce > 0,
-            outputs=model_outputs,
+            outputs=predicted,
             decision=self.model.family.decision,
             classes=self.model.classes,
             probability=found.get("probability"),
@@ -97,7 +98,7 @@ class Auditor:
             variance=found.get("variance"),
             degrees=self.degrees,
             sets=None if self.sets is None else self.sets.sets,
-            rules=self._rules(inputs, model_outputs, found.get("total")),
+            rules=self._rules(inputs),
         )
 
     def calibrate(self, X: Any, y: Any, group: Any = None) -> "Auditor":
@@ -106,11 +107,13 @@ class Auditor:
         All variances are multiplied by one number, so that rankings stay as they were; `audit.interval` becomes split
         conformal, by group where the held-out rows have one. A classifier's `audit.prediction_set` is guaranteed so.
         """
-        plain = replace(self, held_out=None).audit(X)
         if self.model.family.decision is not None:
+            plain = self.audit(X)
             found = held_out_classes(plain, y, group)
             return replace(self, sets=found, facts={**self.facts, "held_out": len(plain)})
-        return replace(self, held_out=held_out(plain, y, group), facts={**self.facts, "held_out": len(plain)})
+        plain = replace(self, held_out=None)._of_outputs(X)
+        targets = y if self.model.response is None else self._encoded(y).reshape(plain.prediction.shape)
+        return replace(self, held_out=held_out(plain, targets, group), facts={**self.facts, "held_out": len(plain)})
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
         """The audited predictions, with `total_std` (else `std`) where asked: scikit-learn's convention."""
@@ -143,30 +146,15 @@ class Auditor:
             _check_answers(made, np.asarray(answers, dtype=np.float64))
         return _squeezed(answers) if answers.ndim == 2 else answers
 
-    def _rules(self, inputs: Any, found: Array, total: Array | None) -> dict[str, IntervalRule]:
+    def _encoded(self, y: Any) -> Array:
+        """Raw targets as the model was trained on them, (m, k)."""
+        return _array(self.model.read_targets(y))
+
+    def _rules(self, inputs: Any) -> dict[str, IntervalRule]:
         """How intervals can be made of an audit of these inputs, the strongest guarantee first."""
         rules: dict[str, IntervalRule] = {}
         if self.held_out is not None:
             rules["split conformal"] = self.held_out.interval
-        response = self.model.response
-        if response is not None:
-            return rules if total is None else {**rules, **self._response_rules(inputs, found, total, response)}
-        return {**rules, **self._left_out_rules(inputs)}
-
-    def _response_rules(self, inputs: Any, found: Array, total: Array, response: Response) -> dict[str, IntervalRule]:
-        """Intervals of the outputs, their ends turned into predictions: what they guarantee survives a rising map."""
-        spread = np.sqrt(np.diagonal(total, axis1=1, axis2=2))
-        known: dict[str, IntervalRule] = self._left_out_rules(inputs)
-        known["distribution"] = partial(_central, self.degrees)
-
-        def turned(rule: IntervalRule, _: Array, __: Array, level: float, group: Any) -> Interval:
-            lower, upper, said = rule(found, spread, level, group)
-            return Interval(response.value(lower), response.value(upper), said)
-
-        return {name: partial(turned, rule) for name, rule in known.items()}
-
-    def _left_out_rules(self, inputs: Any) -> dict[str, IntervalRule]:
-        rules: dict[str, IntervalRule] = {}
         if self.left_out is not None:
             rules["jackknife+"] = partial(self._left_out_interval, inputs, "jackknife+")
             if self.left_out.single:
@@ -233,15 +221,6 @@ def _check_answers(made: Array, answers: Array) -> None:
             f"what was read off the estimator predicts otherwise than the estimator itself, by up to {apart:.1e}; give "
             "inputs as for its predict, and an estimator that was not changed since it was wrapped"
         )
-
-
-def _scaled(spread: Array | None, slope: Array) -> Array | None:
-    """Covariances (m, k, k) of predictions whose derivatives are (m, k): the delta method."""
-    return None if spread is None else spread * slope[:, :, None] * slope[:, None, :]
-
-
-def _central(degrees: float, prediction: Array, spread: Array, level: float, _: Any) -> Interval:
-    return central_interval(prediction, spread, level, degrees)
 
 
 def _scores(own: Array | None, covariance: Array | None, variance: Array | None = None) -> Array:

@@ -97,9 +97,11 @@ def alternatives(decision: Decision, shares: Tensor, k: int) -> Tensor:
     return shares.unsqueeze(-2)
 
 
-def wrong(decision: Decision, shares: Tensor, k: int) -> Tensor:
-    """The probability (c,) that the decision is not the right one, from probabilities (c, classes) of k logits."""
-    return 1 - alternatives(decision, shares, k).amax(-1).prod(-1)
+def wrong(decision: Decision, shares: Tensor, logits: Tensor) -> Tensor:
+    """The probability (c,) that what the logits (c, k) decide is not right, from probabilities (c, classes)."""
+    chosen = decided(decision, logits)
+    answers = alternatives(decision, shares, logits.shape[-1])
+    return 1 - answers.gather(-1, chosen.reshape(*answers.shape[:-1], 1)).squeeze(-1).prod(-1)
 
 
 def log_likelihood(decision: Decision, shares: Tensor, targets: Tensor) -> Tensor:

@@ -302,6 +302,10 @@ def expected_calibration_error(probability: ArrayLike, label: ArrayLike, bins: i
         raise ShapeError(
             f"probabilities have shape {shares.shape} and labels {labels.shape}; give (m, classes) and (m,)"
         )
+    if not np.isin(labels, np.arange(shares.shape[1])).all():
+        raise InputError(
+            f"labels must be the whole numbers 0 to {shares.shape[1] - 1}, the columns of the probabilities"
+        )
     sure, right = shares.max(axis=1), shares.argmax(axis=1) == labels
     which = np.ceil(sure * bins)
     apart = [abs(float((sure - right)[which == bin_].sum())) for bin_ in np.unique(which)]

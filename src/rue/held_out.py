@@ -9,7 +9,7 @@ import numpy as np
 
 from rue.calibrate.conformal import HeldOutScores
 from rue.calibrate.variance import negative_log_density
-from rue.errors import DataError, NumericalError
+from rue.errors import DataError, NumericalError, ShapeError
 from rue.result import Array, Audit, Interval, Labels, PredictionSet
 
 RANGE = log(1e6)  # of the factor that is looked for, either way
@@ -24,6 +24,7 @@ class HeldOut:
 
     def interval(self, prediction: Array, spread: Array, level: float, group: Labels | None) -> Interval:
         """Split conformal intervals (m, k)."""
+        check_rows(group, len(spread))
         reach = np.stack([np.broadcast_to(own.reach(level, group), len(spread)) for own in self.scores], axis=1)
         said = self.scores[0].guarantee(level, group)
         if len(self.scores) > 1:
@@ -39,9 +40,16 @@ class HeldOutClasses:
 
     def sets(self, probability: Array, level: float, group: Labels | None) -> PredictionSet:
         """Split conformal sets: every class whose probability is not below that of most held-out labels."""
+        check_rows(group, len(probability))
         reach = np.broadcast_to(self.scores.reach(level, group), len(probability))
         said = self.scores.guarantee(level, group).replace("interval", "set").replace("infinite", "of all classes")
         return PredictionSet(1 - probability <= reach[:, None], said)
+
+
+def check_rows(group: Labels | None, rows: int) -> None:
+    """Nothing is broadcast: a label for each row."""
+    if group is not None and group.shape != (rows,):
+        raise ShapeError(f"group has shape {group.shape} for {rows} audited rows; give one label for each")
 
 
 def held_out_classes(audit: Audit, y: Any, group: Any = None) -> HeldOutClasses:

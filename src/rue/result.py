@@ -70,6 +70,7 @@ class Audit:
     epistemic: Array | None = field(default=None, repr=False)  # (m,), nats of uncertainty due to the training set
     variance: Array | None = field(default=None, repr=False)  # (m, k), of resampling, where covariances are too many
     degrees: float = inf  # of freedom of the predictive Student-t distribution; infinite is Gaussian
+    log_density: Callable[[ArrayLike], Array] | None = field(default=None, repr=False)  # where targets are transformed
     sets: SetRule | None = field(default=None, repr=False)  # of classes, where rows were held out
     rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # of intervals, strongest first
 
@@ -171,6 +172,8 @@ class Audit:
         """
         if self.decision is not None:
             return self._log_probability(y)
+        if self.log_density is not None:
+            return self.log_density(y)
         errors, covariance = self.errors(y), np.asarray(self.total_covariance)
         if np.linalg.eigvalsh(covariance).min(initial=inf) <= 0:
             raise NumericalError(
@@ -201,12 +204,16 @@ class Audit:
             if values is not None and values.ndim == 1:
                 columns[name] = values
             elif values is not None:
-                columns.update({f"{name}_{j}": values[:, j] for j in range(values.shape[1])})
+                columns.update({f"{name}_{self._called(j, values.shape[1])}": v for j, v in enumerate(values.T)})
         if self.scarce is not None:
             columns["scarce"] = self.scarce
         columns["score"] = self.score
         columns["percentile"] = 100 * pd.Series(self.score).rank(pct=True).to_numpy()
         return pd.DataFrame(columns)
+
+    def _called(self, column: int, columns: int) -> Any:
+        """The name of a class where a column stands for one, else its number."""
+        return self.classes[column] if self.classes is not None and len(self.classes) == columns else column
 
     def _log_probability(self, y: ArrayLike) -> Array:
         if self.probability is None or self.outputs is None:
@@ -214,7 +221,10 @@ class Audit:
         if self.decision == "signs" and self.outputs.shape[1] > 1:
             raise InputError("labels that may hold together have no single log probability; use audit.probability")
         labels = label_numbers(y, self.classes, self.probability.shape[1])
-        return np.log(np.take_along_axis(self.probability, labels[:, None], axis=1)[:, 0])
+        if len(labels) != len(self):
+            raise ShapeError(f"there are {len(labels)} labels for {len(self)} rows; give one for each")
+        chosen = np.take_along_axis(self.probability, labels[:, None], axis=1)[:, 0]
+        return np.log(chosen.clip(min=np.finfo(np.float64).tiny))  # a forest may give a class no vote at all
 
     def _deviation(self, covariance: Array | None) -> Array | None:
         if covariance is None:
@@ -234,10 +244,11 @@ class Audit:
             why = (
                 f"{self.method} ranks predictions only"
                 if self.covariance is None
-                else "the loss is a callable with no known noise"
+                else f"noise is known for squared error only, and the loss is {self.facts.get('loss')}"
             )
             raise InputError(
-                f'there is no predictive distribution: {why}; use loss="squared_error" and a method with a variance'
+                f"there is no predictive distribution: {why}; audit.std is how far a prediction would move; a model of "
+                'loss="squared_error" and a method with a variance give intervals'
             )
         return total
 

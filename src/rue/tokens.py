@@ -71,7 +71,10 @@ def rows(inputs: Any, labels: Any, ignore: int = IGNORED) -> Data:
     `inputs` are as for the net, `labels` (n, length); what is labelled `ignore` is left out. For a language model that
     predicts the next token, shift the labels by one first.
     """
-    labels = torch.as_tensor(labels)
+    try:
+        labels = torch.as_tensor(labels)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"labels are no table (n, length) of tokens: {error}; pad them with {IGNORED}") from error
     if labels.dim() != 2:
         raise ShapeError(f"labels have shape {tuple(labels.shape)}, expected one for each token (n, length)")
     where = labels != ignore

@@ -12,12 +12,9 @@ from rue.concepts import Decision
 
 Array = NDArray[np.float64]
 
-LEAST = (
-    0.25,
-    0.0,
-    0.0,
-)  # a temperature of one half: small samples would go lower, and be too sure (docs/classification.md)
-START = (1.0, 1.0, 0.05)
+LOWEST = 0.25  # of the squared temperature that is best alone: small samples would go lower, and be too sure
+RANGE = 1e4  # of squared temperatures that are looked at, either way
+SPREAD = (1.0, 0.05)  # weights to start from
 
 
 class Shrinkage(NamedTuple):
@@ -40,6 +37,7 @@ def fit_shrinkage(
     from scipy.optimize import minimize
 
     shares = (weight / weight.sum()).to(logits)
+    alone = best_temperature(decision, logits, targets, shares)
 
     def value(weights: Array) -> tuple[float, Array]:
         at = torch.as_tensor(weights, device=logits.device).requires_grad_()
@@ -49,7 +47,23 @@ def fit_shrinkage(
             (slope,) = torch.autograd.grad(nll, at)
         return float(nll.detach()), slope.cpu().numpy()
 
-    limits = [(least, None) for least in LEAST]
-    found = minimize(value, np.array(START), jac=True, bounds=limits, method="L-BFGS-B", options={"maxiter": 200})
+    limits = [(LOWEST * alone, None), (0.0, None), (0.0, None)]
+    start = np.array([alone, *SPREAD])
+    found = minimize(value, start, jac=True, bounds=limits, method="L-BFGS-B", options={"maxiter": 200})
     unit, by_resampling, by_scarcity = (float(weight) for weight in found.x)
     return Shrinkage(unit, by_resampling, by_scarcity, float(found.fun))
+
+
+def best_temperature(decision: Decision, logits: Tensor, targets: Tensor, weight: Tensor) -> float:
+    """The squared temperature that is best where nothing else shrinks a margin: scores need not be logits."""
+    from scipy.optimize import minimize_scalar
+
+    k = logits.shape[-1]
+    nothing = logits.new_zeros(len(logits), k, k)
+
+    def nll(log_unit: float) -> float:
+        found = averaged(decision, logits, nothing, float(np.exp(log_unit)))
+        return float(-(weight * log_likelihood(decision, found, targets)).sum())
+
+    limit = float(np.log(RANGE))
+    return float(np.exp(minimize_scalar(nll, bounds=(-limit, limit), method="bounded").x))

@@ -17,7 +17,10 @@ def module_of(model: Model) -> nn.Module:
     """A copy of the wrapped module with tensors of its own, as they were when it was wrapped."""
     module = getattr(model, "module", None)
     if not isinstance(module, nn.Module):
-        raise ModelError(f"{type(model).__name__} is no torch module, and only those can be trained anew here")
+        raise ModelError(
+            "this model is no torch module, and only those can be trained anew here; audit it with a method that "
+            "trains nothing, as rue.audit does"
+        )
     wrapped: Any = model
     state = {**wrapped.fixed, **wrapped.layout.split(wrapped.theta)}
     copied, own = private_copy(module), {}

@@ -66,7 +66,8 @@ class CalibratedRUE:
         with fitting(self, model, data, project=True) as fit:
             if not fit.model.family.gaussian:
                 raise ModelError(
-                    'CalibratedRUE calibrates the residuals of loss="squared_error"; for another loss use LinearRUE'
+                    'CalibratedRUE calibrates the residuals of loss="squared_error"; '
+                    "use ClassifierRUE for classes, and LinearRUE for another loss"
                 )
             base = fit.invert(self.curvature, self.damping, self.solver)
             left = left_out(fit.model, fit.data, base.inverse)

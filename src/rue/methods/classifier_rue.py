@@ -23,7 +23,9 @@ from rue.resample import Multinomial
 from rue.solve.choice import Inverted
 from rue.trees import leaves
 
-ROWS = 2_500  # training rows that the weights are fitted on, at most
+ROWS = 2_500  # training rows that the weights are fitted on, at most,
+CELLS = 4_000_000  # and entries of their covariances, at least of
+FEWEST = 200  # rows
 CROWDED = 0.3  # effective parameters per row and free logit above which leave-one-out is not to be relied on
 
 
@@ -65,7 +67,8 @@ class ClassifierRUE:
         self, fit: Fitting, decision: Decision, inverted: Inverted, left: LeftOut, steps: Tensor
     ) -> Shrinkage:
         usable = torch.nonzero(fit.data.weight > 0).flatten()
-        drawn = torch.randperm(len(usable), generator=generator(self.seed))[:ROWS]
+        count = min(ROWS, max(FEWEST, CELLS // left.prediction.shape[1] ** 2))
+        drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
         rows = usable[drawn].sort().values
         resampling, targets = _without_own_unit(fit, inverted.inverse, left, steps, rows, self.resampler)
         at = rows.to(left.prediction.device)
@@ -90,7 +93,7 @@ class ShrunkMargins:
         covariance = moved @ moved.mT
         scarcity, residual = leverage(rows, self.inverse)
         shares = self.shrinkage.probability(self.decision, logits, covariance, scarcity)
-        score = wrong(self.decision, shares, logits.shape[1])
+        score = wrong(self.decision, shares, logits)
         return Assessment(logits, covariance, score=score, probability=shares, residual=residual)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 
 from rue.auditor import Auditor
-from rue.calibrate.shrinkage import fit_shrinkage
+from rue.calibrate.shrinkage import best_temperature
 from rue.classify import averaged, entropy, wrong
 from rue.concepts import Assessment, Decision, Inputs, Model
 from rue.curvature import GaussNewton
@@ -55,13 +55,13 @@ class OwnConfidence:
         logits = outputs(model, inputs).double()
         k = logits.shape[1]
         shares = averaged(self.decision, logits, logits.new_zeros(len(logits), k, k), self.unit)
-        measure = wrong if self.by == "largest" else entropy
-        return Assessment(logits, score=measure(self.decision, shares, k), probability=shares)
+        largest = self.by == "largest"
+        score = wrong(self.decision, shares, logits) if largest else entropy(self.decision, shares, k)
+        return Assessment(logits, score=score, probability=shares)
 
 
 def _unit(fit: Fitting, decision: Decision) -> float:
     """A squared temperature by leave-one-out."""
     left = left_out(fit.model, fit.data, fit.invert(GaussNewton(), None, None).inverse)
     targets = torch.cat([leaves(batch.targets)[0] for batch in fit.data.batches()])
-    nothing = torch.zeros_like(left.reach)
-    return fit_shrinkage(decision, left.prediction, nothing, nothing, targets, fit.data.weight).unit
+    return best_temperature(decision, left.prediction, targets, fit.data.weight.to(left.prediction))

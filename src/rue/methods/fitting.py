@@ -35,6 +35,8 @@ class Fitting:
 
     def invert(self, curvature: CurvatureRule, damping: Damping | None, solver: Solver | None) -> Inverted:
         """Damp and factor the curvature; what had to be done about a singular one is said."""
+        if not self.model.family.joint:
+            raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
         logits = gauge(self.model, self.data)
         inverted = invert(curvature.at(self.model, self.data), damping, solver, logits)
         if inverted.damped.warning:

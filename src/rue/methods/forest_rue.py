@@ -53,6 +53,14 @@ class ForestRUE:
             known = _known(fit, self.resampler, self.meat)
             spread = ForestSpread(known)
             if not fit.model.family.gaussian:
+                if self.meat is None and not known.influence.left_out:
+                    text = (
+                        "every tree of this forest has seen all rows, so that its leaves leave no residuals and "
+                        "resampling seems to change nothing: grow the forest with bootstrap=True to know how far "
+                        "its decisions would change"
+                    )
+                    fit.said.append(text)
+                    warnings.warn(text, RueWarning, stacklevel=2)
                 return fit.auditor(spread, _facts(known), noise=False)
             judged = _out_of_bag(known)
             if len(judged.rows) < FEWEST:
@@ -120,7 +128,7 @@ class ForestSpread:
         predicted = outputs(model, inputs)
         covariance = self.known.covariance(self.known.forest.leaf(inputs).numpy())
         if model.family.decision is not None:
-            votes = wrong(model.family.decision, predicted, predicted.shape[1])
+            votes = wrong(model.family.decision, predicted, predicted)
             return Assessment(predicted, torch.from_numpy(covariance), score=votes)
         if self.errors is None:
             return Assessment(predicted, torch.from_numpy(covariance))

@@ -56,12 +56,12 @@ def wrap(
             f"penalty, select and reduction describe a torch.nn.Module; {type(model).__name__} says by itself how it "
             "was trained: leave them out"
         )
-    adapter: Any = import_module(f"rue.models.{_adapter(model)}")
-    found: Model = adapter.read(model, loss, l2)
+    reader: Any = import_module(f"rue.models.{adapter(model)}")
+    found: Model = reader.read(model, loss, l2)
     return found
 
 
-def _adapter(model: Any) -> str:
+def adapter(model: Any) -> str:
     """The file that reads a fitted estimator: that of the first package in its ancestry we know."""
     if isinstance(model, str | Path):
         suffix = Path(model).suffix

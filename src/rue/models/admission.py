@@ -41,6 +41,7 @@ def admit(model: Model, inputs: Inputs, targets: Any) -> None:
             f"the prediction of a row changes by {apart:.1e} (relative) with the rows beside it in the batch; batch "
             "statistics at prediction time, or an LSTM without batch_first=True, cannot be audited"
         )
+    _admit_logits(model, outputs)
     _admit_loss(model, inputs, targets)
     _admit_penalty(model)
 
@@ -59,6 +60,17 @@ def described(what: str) -> Iterator[None]:
 def shapes(tree: Any) -> str:
     """Shapes and types of the leaves, for messages."""
     return ", ".join(f"{tuple(leaf.shape)} {str(leaf.dtype).removeprefix('torch.')}" for leaf in leaves(tree))
+
+
+def _admit_logits(model: Model, outputs: Tensor) -> None:
+    """Refuse probabilities where logits are wanted: the loss would make probabilities of them once more."""
+    if model.family.decision != "largest" or outputs.shape[1] < 2:
+        return
+    if bool((outputs >= 0).all()) and bool(((outputs.sum(-1) - 1).abs() < 1e-5).all()):
+        raise ModelError(
+            "the outputs of every row sum to one: they are probabilities, and the loss wants logits; leave the last "
+            "softmax out, or give a callable loss of probabilities"
+        )
 
 
 def _admit_loss(model: Model, inputs: Inputs, targets: Any) -> None:

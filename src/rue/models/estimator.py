@@ -6,8 +6,10 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from rue.concepts import Coupling, Facts, Family, Inputs, Model, Response
+from rue.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,12 @@ class EstimatorModel:
 
     def answer(self, inputs: Any) -> NDArray[Any]:
         """The estimator's own predictions."""
-        return self.own(inputs)
+        if isinstance(inputs, Dataset | DataLoader):
+            raise DataError("an estimator predicts tables, not loaders; audit an array or a data frame")
+        try:
+            return self.own(inputs)
+        except Exception as error:  # each library has its own
+            raise DataError(f"the estimator cannot take these inputs: {error}; give them as in training") from error
 
     def read(self, inputs: Any) -> Inputs:
         """Through the estimator's own transformations."""

@@ -95,7 +95,7 @@ class ForestModel:
     def read(self, inputs: Any) -> Inputs:
         """Leaves (n, T) and points (n, p), a missing value counting as zero in distances."""
         leaf = torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32)
-        points = torch.as_tensor(np.asarray(inputs[POINTS]), dtype=torch.float64)
+        points = torch.as_tensor(np.ascontiguousarray(inputs[POINTS]), dtype=torch.float64)
         return {LEAVES: leaf, POINTS: torch.nan_to_num(points, 0.0, 0.0, 0.0)}
 
     def read_targets(self, targets: Any) -> Tensor:

@@ -1,5 +1,6 @@
 """LightGBM: boosters, estimators, and text model files read without LightGBM."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from rue.errors import DataError, ModelError
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.estimator import EstimatorModel
-from rue.models.tables import numbers
+from rue.models.tables import named, numbers, recoded, stored
 from rue.models.tree_estimator import Given, Seen, class_weighed, loss_of, refuse, tree_estimator
 from rue.models.tree_walk import Whole, walk
 from rue.models.trees import Ensemble, Penalty
@@ -63,7 +64,9 @@ def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
     """An LGBM estimator, a Booster, or the path of a text model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
-    booster = getattr(model, "booster_", model)  # raises LightGBM's own error where it is not fitted
+    if hasattr(model, "get_params") and not model.__sklearn_is_fitted__():
+        raise ModelError(f"{type(model).__name__} is not fitted; call fit before the audit")
+    booster = getattr(model, "booster_", model)
     header, trees, settings = _parsed(booster.model_to_string())
     ensemble = _ensemble(header, trees, settings, loss)
     classes = getattr(model, "classes_", None)
@@ -71,7 +74,7 @@ def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
         raise class_weighed()
 
     def leaf(raw: Any) -> NDArray[Any]:
-        return np.asarray(model.predict(raw, pred_leaf=True)).reshape(len(raw), -1)
+        return np.asarray(model.predict(raw, pred_leaf=True)).reshape(raw.shape[0], -1)
 
     softmax = classes is None and len(ensemble.base) > 1
     own: Callable[[Any], NDArray[Any]] | None = None if softmax else lambda raw: np.asarray(model.predict(raw))
@@ -79,17 +82,26 @@ def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
 
 
 def _of_file(path: Path, loss: Given, l2: Penalty) -> EstimatorModel:
-    header, trees, settings = _parsed(path.read_text())
+    text = stored(path).decode()
+    header, trees, settings = _parsed(text)
     ensemble = _ensemble(header, trees, settings, loss)
     width = int(header["max_feature_idx"]) + 1
 
+    names, categories = header.get("feature_names", "").split(), _categories(text)
+
     def leaf(raw: Any) -> NDArray[Any]:
-        rows = numbers(raw)
+        rows = numbers(recoded(named(raw, names, path.name), categories))
         if rows.shape[1] != width:
             raise DataError(f"inputs have {rows.shape[1]} columns of numbers, {path.name} was trained on {width}")
         return np.stack([tree.leaf(rows) for tree in trees], axis=1)
 
     return tree_estimator(ensemble, Seen(leaf, said={"library": f"LightGBM, from {path.name}"}), l2)
+
+
+def _categories(text: str) -> list[list[Any]]:
+    """The categories of a frame's categorical columns, as they were numbered in training."""
+    line = text.rpartition("pandas_categorical:")[2].strip()
+    return json.loads(line) or [] if line else []
 
 
 def _ensemble(header: Mapping[str, str], trees: list[Tree], settings: Mapping[str, str], given: Given) -> Ensemble:

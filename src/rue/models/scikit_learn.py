@@ -32,10 +32,13 @@ Inside = Callable[[Any], EstimatorModel]
 
 def read(estimator: Any, loss: Any, l2: Any) -> EstimatorModel:
     """A fitted estimator; all but trees know their loss and penalty."""
-    if type(estimator).__module__.startswith("skorch"):
-        nets: Any = import_module("rue.models.skorch")
-        net: EstimatorModel = nets.read(estimator, loss, l2)
-        return net
+    from rue.models import adapter  # the package that this file is part of
+
+    other = adapter(estimator)
+    if other != "scikit_learn":  # at the end of a pipeline
+        reader: Any = import_module(f"rue.models.{other}")
+        made: EstimatorModel = reader.read(estimator, loss, l2)
+        return made
     for kind in type(estimator).__mro__:  # a parent may be readable where its child is refused, and the reverse
         if kind in WRAPPERS or kind in LINEAR or kind in NETWORKS:
             _check_fitted(estimator)

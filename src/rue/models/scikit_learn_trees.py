@@ -39,7 +39,7 @@ def read(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
         return _forest(estimator, loss, l2)
     raise ModelError(
         f"{type(estimator).__name__} is neither gradient boosting nor a forest; of ensembles, use "
-        "HistGradientBoosting* or RandomForest* (a BaggingRegressor of trees is one), or wrap one of its members"
+        "HistGradientBoosting* or RandomForest*, or wrap one of its members"
     )
 
 

@@ -1,12 +1,14 @@
-"""Raw tables as tree libraries take them, and as points that distances are measured on."""
+"""Raw tables as tree libraries take them, as stored models number them, and as points to measure distances on."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.errors import DataError
+from rue.errors import DataError, ModelError
 
 
 def table(inputs: Any) -> Any:
@@ -17,6 +19,42 @@ def table(inputs: Any) -> Any:
     if found.ndim != 2:
         raise DataError(f"inputs have {found.ndim} dimensions, expected a table of rows and features (n, p)")
     return found
+
+
+def stored(path: Path) -> bytes:
+    """A model file, or what to do where there is none."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read ({error.strerror}); give the path of a stored model") from error
+
+
+def named(raw: Any, names: Sequence[str], where: str) -> Any:
+    """A frame with the columns that a stored model was trained on, in its order; arrays go by position."""
+    if not hasattr(raw, "columns"):
+        return raw
+    own = [str(name).replace(" ", "_") for name in raw.columns]
+    if not names or own == list(names) or not set(own) & set(names):
+        return raw  # the same, or names that say nothing (Column_0, f0)
+    missing = [name for name in names if name not in own]
+    if missing:
+        raise DataError(f"{where} was trained on columns that the inputs lack: {', '.join(missing[:5])}")
+    return raw[[raw.columns[own.index(name)] for name in names]]
+
+
+def recoded(raw: Any, categories: Sequence[Sequence[Any]]) -> Any:
+    """A frame whose categorical columns are numbered as in training."""
+    found = [name for name in getattr(raw, "columns", []) if hasattr(raw[name], "cat")]
+    if not found:
+        return raw
+    if len(found) != len(categories):
+        raise DataError(
+            f"the inputs have {len(found)} categorical columns, the stored model {len(categories)}; give the columns "
+            "of training with the types they had"
+        )
+    return raw.assign(
+        **{name: raw[name].cat.set_categories(known) for name, known in zip(found, categories, strict=True)}
+    )
 
 
 def numbers(inputs: Any, dtype: Any = np.float64) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.concepts import POINTS, Facts, Response
-from rue.errors import DataError, ModelError
+from rue.errors import DataError, ModelError, RueError
 from rue.losses import Loss, as_loss
 from rue.models.estimator import EstimatorModel
 from rue.models.forest import ForestModel
@@ -115,7 +115,14 @@ def class_weighed() -> ModelError:
 def _features(seen: Seen) -> Callable[[Any], Any]:
     def features(inputs: Any) -> Any:
         raw = table(inputs)
-        return {LEAVES: seen.leaf(raw), POINTS: numbers(raw)}
+        if not raw.shape[0]:
+            raise DataError("there are no rows; give at least one")
+        try:
+            return {LEAVES: seen.leaf(raw), POINTS: numbers(raw)}
+        except RueError:
+            raise
+        except Exception as error:  # each library has its own
+            raise DataError(f"the trees cannot take these inputs: {error}; give them as in training") from error
 
     return features
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rue.errors import DataError, ModelError
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.estimator import EstimatorModel
-from rue.models.tables import numbers
+from rue.models.tables import named, numbers, stored
 from rue.models.tree_estimator import Given, Seen, loss_of, refuse, tree_estimator
 from rue.models.tree_walk import Whole, walk
 from rue.models.trees import Ensemble, Penalty
@@ -48,7 +48,9 @@ def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
     estimator = hasattr(model, "get_booster")
-    booster = model.get_booster() if estimator else model  # XGBoost's own error where it is not fitted
+    if estimator and not model.__sklearn_is_fitted__():
+        raise ModelError(f"{type(model).__name__} is not fitted; call fit before the audit")
+    booster = model.get_booster() if estimator else model
     settings = json.loads(booster.save_config())["learner"]["gradient_booster"].get("tree_train_param", {})
     rounds = model._get_iteration_range(None) if estimator else (0, 0)  # early stopping: the best ones
     learner = decode(bytes(booster[rounds[0] : rounds[1]].save_raw("ubj") if rounds[1] else booster.save_raw("ubj")))
@@ -58,7 +60,7 @@ def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
 
     def leaf(raw: Any) -> NDArray[Any]:
         found = model.apply(raw) if estimator else booster.predict(_matrix(booster, raw), pred_leaf=True)
-        nodes = np.asarray(found).astype(np.int64).reshape(len(raw), -1)
+        nodes = np.asarray(found).astype(np.int64).reshape(raw.shape[0], -1)
         return np.stack([tree.number[nodes[:, t]] for t, tree in enumerate(trees)], axis=1)
 
     softmax = classes is None and len(ensemble.base) > 1
@@ -76,7 +78,7 @@ def _matrix(booster: Any, raw: Any) -> Any:
 
 def _of_file(path: Path, loss: Given, l2: Penalty) -> EstimatorModel:
     try:
-        found = decode(path.read_bytes()) if path.suffix == ".ubj" else json.loads(path.read_text())
+        found = decode(stored(path)) if path.suffix == ".ubj" else json.loads(stored(path))
         learner = found["learner"]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path.name} is no XGBoost model ({error!r}); save one with booster.save_model") from error
@@ -85,7 +87,7 @@ def _of_file(path: Path, loss: Given, l2: Penalty) -> EstimatorModel:
     width = int(learner["learner_model_param"]["num_feature"])
 
     def leaf(raw: Any) -> NDArray[Any]:
-        rows = numbers(raw, np.float32)
+        rows = numbers(named(raw, learner.get("feature_names", []), path.name), np.float32)
         if rows.shape[1] != width:
             raise DataError(f"inputs have {rows.shape[1]} columns of numbers, {path.name} was trained on {width}")
         return np.stack([tree.leaf(rows) for tree in trees], axis=1)

@@ -1,7 +1,7 @@
 """Held-out rows in the order in which a rising threshold accepts them."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,6 +90,9 @@ def ordered(audit: Scored, y: ArrayLike | None = None, loss: Loss | None = None)
 
 def _losses(audit: Scored, y: ArrayLike, loss: Loss) -> Array:
     """Loss of each held-out row (m,), between 0 and 1."""
+    label = getattr(audit, "label", None)
+    if label is not None:
+        return _label_losses(label, np.asarray(y), loss)
     prediction = np.asarray(audit.prediction, dtype=np.float64)
     try:
         targets = np.asarray(y, dtype=np.float64)
@@ -115,3 +118,13 @@ def _losses(audit: Scored, y: ArrayLike, loss: Loss) -> Array:
             "largest value and clip it, as rue.policy.Clipped does"
         )
     return losses
+
+
+def _label_losses(label: NDArray[Any], y: NDArray[Any], loss: Loss) -> Array:
+    """Of a classifier: losses of labels, which need not be numbers."""
+    if label.shape != y.shape:
+        raise ShapeError(f"there are labels of shape {y.shape} for predicted ones of {label.shape}; give one for each")
+    try:
+        return np.asarray(loss(label, y), dtype=np.float64)
+    except TypeError as error:
+        raise DataError(f"{loss} cannot compare labels ({error}); use rue.policy.Wrong()") from error

@@ -1,7 +1,7 @@
 """Losses between 0 and 1, one for each row: nothing can be promised about a loss without a bound."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,27 @@ class Exceeds:
 
     def __str__(self) -> str:
         return f"1 where |error| > {self.tolerance:g}"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """1 where the predicted class is not the right one, in any label, else 0.
+
+    >>> Wrong()(np.array(["a", "b"]), np.array(["a", "c"])).tolist()
+    [0.0, 1.0]
+    """
+
+    @property
+    def binary(self) -> bool:
+        """True: a class is right or not."""
+        return True
+
+    def __call__(self, prediction: NDArray[Any], y: NDArray[Any], /) -> Array:
+        """Loss of each row, (m,)."""
+        return (prediction != y).reshape(len(y), -1).any(axis=1).astype(np.float64)
+
+    def __str__(self) -> str:
+        return "1 where the class is wrong"
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ class Policy:
         score, scarce = read(audit)
         tier = np.where(score <= self.threshold, "accept", "review")
         tier[scarce | (score > self.limit)] = "refuse"
-        return Decision(tier, score, np.asarray(audit.prediction, dtype=np.float64), scarce, self)
+        return Decision(tier, score, np.asarray(audit.prediction), scarce, self)
 
     def __str__(self) -> str:
         share = 1 - self.accepted / self.n
