@@ -1077,7 +1077,7 @@ AUDITS = [
         "A log density is asked where the loss is a callable",
         lambda: audit(loss=squared).log_prob(y[:5]),
         InputError,
-        r'no predictive distribution: the loss is a callable.*use loss="squared_error"',
+        r"no predictive distribution: noise is known for squared error only.*use audit.std",
     ),
     BadInput(
         "A log density is asked where one neighbour speaks for two outputs",
@@ -1573,7 +1573,7 @@ CALIBRATION = [
         "A calibrated audit is asked for another loss than squared error",
         lambda: rue.CalibratedRUE().fit(wrap(loss=lambda f, t: (f[:, 0] - t).square()), (X, y)),
         ModelError,
-        r'residuals of loss="squared_error".*use LinearRUE',
+        r'residuals of loss="squared_error".*use ClassifierRUE for classes, and LinearRUE',
     ),
     BadInput(
         "A model without any residuals is calibrated",

@@ -68,7 +68,7 @@ def test_a_callable_loss_has_no_noise_and_says_so():
     audit = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
     assert audit.noise_std is None
     assert audit.total_std is None
-    with pytest.raises(rue.errors.InputError, match="callable"):
+    with pytest.raises(rue.errors.InputError, match="the loss is log_loss"):
         audit.interval(0.9)
 
 

@@ -241,15 +241,14 @@ class Audit:
     def _needed_spread(self) -> Array:
         total = self.total_std
         if total is None:
-            why = (
-                f"{self.method} ranks predictions only"
-                if self.covariance is None
-                else f"noise is known for squared error only, and the loss is {self.facts.get('loss')}"
-            )
-            raise InputError(
-                f"there is no predictive distribution: {why}; audit.std is how far a prediction would move; a model of "
-                'loss="squared_error" and a method with a variance give intervals'
-            )
+            if self.covariance is None:
+                why = f'{self.method} ranks predictions only; use loss="squared_error" and a method with a variance'
+            else:
+                why = (
+                    f"noise is known for squared error only, and the loss is {self.facts.get('loss')}; use audit.std, how "
+                    'far a prediction would move, or a model of loss="squared_error"'
+                )
+            raise InputError(f"there is no predictive distribution: {why}")
         return total
 
     def errors(self, y: ArrayLike) -> Array:
