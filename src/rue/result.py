@@ -245,8 +245,8 @@ class Audit:
                 why = f'{self.method} ranks predictions only; use loss="squared_error" and a method with a variance'
             else:
                 why = (
-                    f"noise is known for squared error only, and the loss is {self.facts.get('loss')}; use audit.std, how "
-                    'far a prediction would move, or a model of loss="squared_error"'
+                    f"noise is known for squared error only, and the loss is {self.facts.get('loss')}; use audit.std, "
+                    'how far a prediction would move, or a model of loss="squared_error"'
                 )
             raise InputError(f"there is no predictive distribution: {why}")
         return total
