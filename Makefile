@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test test-slow check docs bench package format clean
+.PHONY: help demo paper test test-slow check docs bench bench-models package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,12 @@ docs: .venv/dev  ## build the documentation site into site/
 bench: .venv-bench/ready  ## time and memory of the calibrated audit, and against laplace-torch, literal loops and real refits
 	OMP_NUM_THREADS=2 .venv-bench/bin/python benchmarks/calibrated.py
 	OMP_NUM_THREADS=2 .venv-bench/bin/python benchmarks/run.py
+
+bench-models: .venv/dev  ## audits of many outputs, large tree ensembles and every estimator, against exact answers and refits
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/many_outputs.py
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/trees.py --threads 2
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimators.py
+	$(BIN)/python benchmarks/tables.py
 
 package: .venv/dev  ## build wheel and sdist and run each in an empty environment
 	$(BIN)/python tests/packaging_smoke.py
