@@ -16,6 +16,10 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import torch
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import QuantileRegressor, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.svm import LinearSVC
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
@@ -1613,6 +1617,96 @@ CALIBRATION = [
     ),
 ]
 
+ESTIMATORS = [
+    BadInput(
+        "A quantile loss is asked for by name",
+        lambda: wrap(loss="quantile"),
+        ModelError,
+        r"no second derivative, the nearest loss that has one is 'huber'",
+    ),
+    BadInput(
+        "A quantile regressor of scikit-learn is wrapped",
+        lambda: rue.wrap(QuantileRegressor(alpha=0.0).fit(X, y)),
+        ModelError,
+        r"QuantileRegressor cannot be audited; the nearest is",
+    ),
+    BadInput(
+        "A support vector machine with a hinge loss is wrapped",
+        lambda: rue.wrap(LinearSVC(loss="hinge", random_state=0).fit(X, labels)),
+        ModelError,
+        r"has no second derivative.*loss='squared_hinge'",
+    ),
+    BadInput(
+        "Nearest neighbours, which have no loss, are wrapped",
+        lambda: rue.wrap(KNeighborsRegressor().fit(X, y)),
+        ModelError,
+        r"KNeighborsRegressor cannot be audited; the nearest is",
+    ),
+    BadInput(
+        "An estimator is wrapped before it is fitted", lambda: rue.wrap(Ridge()), ModelError, r"not fitted; call fit"
+    ),
+    BadInput(
+        "A loss is said for an estimator that knows its own",
+        lambda: rue.wrap(Ridge().fit(X, y), loss="huber"),
+        SettingError,
+        r"knows the loss and penalty.*leave loss and l2 out",
+    ),
+    BadInput(
+        "A selection of parameters is asked of an estimator",
+        lambda: rue.wrap(Ridge().fit(X, y), select="*"),
+        SettingError,
+        r"describe a torch.nn.Module.*leave them out",
+    ),
+    BadInput(
+        "A forest is audited as if it minimised something",
+        lambda: rue.LinearRUE().fit(rue.wrap(RandomForestRegressor(3, random_state=0).fit(X, y)), (X, y)),
+        ModelError,
+        r"ForestRUE",
+    ),
+    BadInput(
+        "A forest is audited with other rows than it was grown on",
+        lambda: rue.ForestRUE().fit(rue.wrap(RandomForestRegressor(3, random_state=0).fit(X, y)), (X, y.flip(0))),
+        DataError,
+        r"not the rows it was grown on",
+    ),
+    BadInput(
+        "A model file of an unknown kind is wrapped",
+        lambda: rue.wrap("model.pkl"),
+        ModelError,
+        r"known are .txt, .json",
+    ),
+    BadInput(
+        "A classifier that ends in a softmax is given the loss of logits",
+        lambda: fit(nn.Sequential(linear(2), nn.Softmax(-1)), (X, labels), loss="cross_entropy"),
+        ModelError,
+        r"probabilities, and the loss wants logits",
+    ),
+    BadInput(
+        "Labels are counted from one",
+        lambda: fit(linear(2), (X, labels + 1), loss="cross_entropy"),
+        DataError,
+        r"not the whole numbers 0 to 1",
+    ),
+    BadInput(
+        "An interval is asked of a classifier",
+        lambda: fit(linear(2), (X, labels), loss="cross_entropy").audit(X_new).interval(0.9),
+        InputError,
+        r"prediction_set",
+    ),
+    BadInput(
+        "One label is given for several audited rows",
+        lambda: fit(linear(2), (X, labels), loss="cross_entropy").audit(X_new).log_prob([1]),
+        ShapeError,
+        r"1 labels for 5 rows",
+    ),
+    BadInput(
+        "Times of survival come without events",
+        lambda: fit(linear(), (X, y.abs()), loss="cox"),
+        ShapeError,
+        r"expected two columns \(n, 2\)",
+    ),
+]
+
 BAD_INPUTS = [
     *LOSSES,
     *MODULES,
@@ -1626,6 +1720,7 @@ BAD_INPUTS = [
     *LEFT_OUT,
     *DECISIONS,
     *CALIBRATION,
+    *ESTIMATORS,
 ]
 
 
