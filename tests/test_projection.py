@@ -32,6 +32,15 @@ def test_parameters_without_a_penalty_are_not_projected():
     np.testing.assert_allclose(seen.std, exact.std, rtol=1e-9)
 
 
+def test_as_many_directions_as_parameters_give_the_exact_answer_in_any_units_of_the_penalty():
+    case = cases.CASES["softplus"]()
+    exact, seen = (
+        rue.LinearRUE(solver=solver).fit(case.wrap(l2={"0.*": 3.0, "2.*": 0.2}), (case.X, case.y)).audit(case.X_new)
+        for solver in (Cholesky(), Projection(size=40))
+    )
+    np.testing.assert_allclose(seen.std, exact.std, rtol=1e-4)
+
+
 def many_classes():
     """20 classes, about 5,000 parameters: the exact answer is at hand."""
     generator = torch.Generator().manual_seed(0)
