@@ -1,6 +1,7 @@
 """The tables in the pages are those of the files beside them, and hold what the pages say of them."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -37,3 +38,14 @@ def test_boosted_trees_find_errors_as_refits_do_on_at_least_five_sets():
     found = pd.read_csv(ROOT / "docs/models/boosted.csv")
     close = found["CalibratedRUE"] >= found["refits"] - 0.03
     assert (close.groupby(found["model"]).sum() >= 5).all()
+
+
+def test_many_outputs_keep_their_promise_and_the_page_says_what_was_measured():
+    found = json.loads((ROOT / "benchmarks" / "many_outputs.json").read_text())
+    assert found["audit seconds"] < 20
+    assert found["peak GB"] < 1.5
+    page = " ".join((ROOT / "docs" / "models.md").read_text().split())
+    for name, unit in (("fit seconds", "s"), ("audit seconds", "s"), ("peak GB", "GB")):
+        assert f"{found[name]} {unit}" in page
+    ranks = [part["Spearman, margin variance"] for part in found["fidelity"].values()]
+    assert "{:.3f}, {:.3f} and {:.4f}".format(*ranks).replace("0.", ".") in page
