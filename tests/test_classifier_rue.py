@@ -42,7 +42,7 @@ class TestEveryMethod:
             audit.interval(0.9)
         with pytest.raises(InputError, match=r"auditor.calibrate\(X, y\)"):
             audit.prediction_set(0.9)
-        with pytest.raises(DataError, match="labels must be one of 0, 1, 2"):
+        with pytest.raises(DataError, match="none of the classes 0, 1, 2"):
             audit.log_prob(np.full(6, 7))
 
     def test_batches_order_and_precision_do_not_change_the_audit(self, method):

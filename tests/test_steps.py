@@ -49,7 +49,8 @@ def test_a_layer_whose_units_are_all_off_is_not_taken_for_a_step():
     module = net(torch.relu)
     with torch.no_grad():
         module[0].bias.fill_(-1e3)
-    METHOD.fit(rue.wrap(module, loss="squared_error", l2=1.0), (X, X[:, 0]))
+    auditor = METHOD.fit(rue.wrap(module, loss="squared_error", l2=1.0), (X, X[:, 0]))
+    assert auditor.facts["d"] == sum(p.numel() for p in module.parameters())
 
 
 def test_a_layer_that_the_next_one_multiplies_by_zero_is_not_taken_for_a_step():
@@ -57,4 +58,5 @@ def test_a_layer_that_the_next_one_multiplies_by_zero_is_not_taken_for_a_step():
     module = net(torch.tanh)
     with torch.no_grad():
         module[2].weight.zero_()
-    METHOD.fit(rue.wrap(module, loss="squared_error", l2=1.0), (X, X[:, 0]))
+    auditor = METHOD.fit(rue.wrap(module, loss="squared_error", l2=1.0), (X, X[:, 0]))
+    assert auditor.facts["d"] == sum(p.numel() for p in module.parameters())

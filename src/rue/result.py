@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from rue.calibrate.variance import negative_log_density
 from rue.classify import decided, sampled
 from rue.concepts import Decision, Facts
-from rue.errors import DataError, InputError, NumericalError, SettingError, ShapeError
+from rue.errors import InputError, NumericalError, SettingError, ShapeError
+from rue.models.labels import label_codes
 from rue.randomness import generator
 
 if TYPE_CHECKING:
@@ -220,7 +221,8 @@ class Audit:
             raise InputError(f"{self.method} gives no probabilities; use LinearRUE or ClassifierRUE")
         if self.decision == "signs" and self.outputs.shape[1] > 1:
             raise InputError("labels that may hold together have no single log probability; use audit.probability")
-        labels = label_numbers(y, self.classes, self.probability.shape[1])
+        known = np.arange(self.probability.shape[1]) if self.classes is None else self.classes
+        labels = label_codes(y, known)
         if len(labels) != len(self):
             raise ShapeError(f"there are {len(labels)} labels for {len(self)} rows; give one for each")
         chosen = np.take_along_axis(self.probability, labels[:, None], axis=1)[:, 0]
@@ -275,18 +277,6 @@ def central_interval(prediction: Array, spread: Array, level: float, degrees: fl
         name = f"Student-t with {degrees:g} degrees of freedom"
     said = f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
     return Interval(prediction - reach * spread, prediction + reach * spread, said)
-
-
-def label_numbers(y: ArrayLike, classes: Labels | None, count: int) -> NDArray[np.int64]:
-    """Labels (m,) as columns of the probabilities."""
-    values = np.asarray(y)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    known = np.arange(count) if classes is None else classes
-    if values.ndim != 1 or not np.isin(values, known).all():
-        raise DataError(f"labels must be one of {', '.join(map(str, known[:8]))} for each row; check the column")
-    order = np.argsort(known)
-    return np.asarray(order[np.searchsorted(known, values, sorter=order)], dtype=np.int64)
 
 
 def _check_level(level: float) -> None:

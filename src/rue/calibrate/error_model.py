@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rue.features import Array
 
@@ -24,6 +25,14 @@ class ErrorModel:
     def __call__(self, points: Array) -> Array:
         """Expected squared errors at points (c, p): (c, k)."""
         return _columns(self.forest.predict(_narrow(points)))
+
+
+def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
+    """Expected squared errors (c, k) with the correlations of the noise (k, k): (c, k, k)."""
+    deviation = noise.diagonal().clamp_min(torch.finfo(noise.dtype).tiny).sqrt()
+    correlation = noise / torch.outer(deviation, deviation)
+    root = expected.clamp_min(0).sqrt()
+    return root.unsqueeze(-1) * root.unsqueeze(-2) * correlation
 
 
 def error_model(points: Array, squares: Array, weight: Array, unit: np.ndarray, seed: int) -> ErrorModel:

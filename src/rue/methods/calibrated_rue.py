@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
-from rue.calibrate.error_model import ErrorModel, error_model
+from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.left_out_intervals import LeftOutRows
 from rue.calibrate.left_out_terms import LeftOutTerms, left_out_terms, outer
 from rue.calibrate.scarcity import Support, support
@@ -163,7 +163,7 @@ class CalibratedSpread:
             torch.as_tensor(self.known.noise).to(own).expand_as(own),
             resampling,
             smoothed,
-            _error_covariance(torch.as_tensor(expected).to(own), torch.as_tensor(self.known.noise).to(own)),
+            error_covariance(torch.as_tensor(expected).to(own), torch.as_tensor(self.known.noise).to(own)),
             self.known.variance * own,
         ]
         weighed = [float(weight) * term for weight, term in zip(self.weights, terms, strict=True)]
@@ -232,7 +232,7 @@ def _terms(view: View, known: Known, power: int) -> Array:
         noise.expand(len(rows), *noise.shape),
         view.terms.resampling.cpu(),
         view.terms.smoothed[POWERS.index(power)].cpu(),
-        _error_covariance(expected, noise),
+        error_covariance(expected, noise),
         known.variance * known.left.reach[rows.to(known.left.reach.device)].cpu(),
     ]
     return np.asarray(torch.stack(found).numpy())
@@ -305,14 +305,6 @@ def _warn_crowded(fit: Fitting, facts: Facts) -> None:
         )
         fit.said.append(said)
         warnings.warn(said, RueWarning, stacklevel=3)
-
-
-def _error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
-    """Expected squared errors (c, k) with the correlations of the noise (k, k): (c, k, k)."""
-    deviation = noise.diagonal().clamp_min(torch.finfo(noise.dtype).tiny).sqrt()
-    correlation = noise / torch.outer(deviation, deviation)
-    root = expected.clamp_min(0).sqrt()
-    return root.unsqueeze(-1) * root.unsqueeze(-2) * correlation
 
 
 def _mean_diagonal(matrices: Tensor) -> Tensor:

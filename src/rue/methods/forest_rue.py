@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
-from rue.calibrate.error_model import ErrorModel, error_model
+from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.variance import DEGREES, fit_weights
 from rue.classify import wrong
 from rue.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
@@ -133,7 +133,9 @@ class ForestSpread:
         if self.errors is None:
             return Assessment(predicted, torch.from_numpy(covariance))
         points = np.hstack([self.errors.standardise(coordinates(inputs)), predicted.numpy()])
-        expected = _with_correlations(self.errors.model(points), self.errors.noise)
+        expected = error_covariance(
+            torch.from_numpy(self.errors.model(points)), torch.from_numpy(self.errors.noise)
+        ).numpy()
         steady, resampling, local = self.errors.weights
         noise = steady * self.errors.noise + local * expected
         total = noise + resampling * covariance
@@ -180,7 +182,7 @@ def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[Weigh
     drawn = torch.randperm(len(judged.rows), generator=generator(seed))[:ROWS].sort().values.numpy()
     rows = judged.rows[drawn]
     resampling = known.covariance(known.leaf[rows], known.influence.unseen[rows])
-    local = _with_correlations(errors.out_of_bag[drawn], noise)
+    local = error_covariance(torch.from_numpy(errors.out_of_bag[drawn]), torch.from_numpy(noise)).numpy()
     terms = np.stack([np.broadcast_to(noise, resampling.shape), resampling, local])
     found = fit_weights(terms, judged.residual[drawn], weight[drawn], (0.0, 0.0, 0.0), DEGREES)
     facts: Facts = {
@@ -190,13 +192,6 @@ def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[Weigh
         "degrees": None if found.degrees == inf else found.degrees,
     }
     return WeighedErrors(standardise, errors, noise, found.values), facts, found.degrees
-
-
-def _with_correlations(expected: Array, noise: Array) -> Array:
-    """Expected squared errors (c, k) with the correlations of the noise (k, k): (c, k, k)."""
-    deviation = np.sqrt(np.diagonal(noise).clip(min=np.finfo(np.float64).tiny))
-    root = np.sqrt(expected.clip(min=0))
-    return np.asarray(root[:, :, None] * root[:, None, :] * (noise / np.outer(deviation, deviation)))
 
 
 def _facts(known: Known) -> Facts:

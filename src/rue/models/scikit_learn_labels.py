@@ -10,6 +10,7 @@ from torch import Tensor
 from rue.concepts import Facts
 from rue.errors import DataError
 from rue.losses import Loss, one_vs_rest, row_weighted
+from rue.models.labels import label_codes, label_column
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class Labels:
 
     def encode(self, labels: Any) -> Any:
         """Numbers from 0 to k − 1, (n,), of two classes (n, 1) floats; with class weights, a pair with those (n,)."""
-        from pandas import factorize  # tells 1 from "1"
         from sklearn.utils.class_weight import compute_class_weight
 
         if isinstance(self.class_weight, str) and (isinstance(labels, Tensor) or not hasattr(labels, "shape")):
@@ -51,24 +51,9 @@ class Labels:
                 f"class_weight={self.class_weight!r} counts the labels of all training rows at once, which a loader "
                 "does not give; give them as one NumPy array or column: (X, y)"
             )
-        labels = _column(labels)
-        numbered = {label: number for number, label in enumerate(self.classes.tolist())}
-        code, present = factorize(labels)
-        number = np.array([*(numbered.get(label, -1) for label in present.tolist()), -1])[code]  # a missing label is −1
-        unknown = number < 0
-        if unknown.any():
-            first = labels[unknown].tolist()[0]
-            raise DataError(
-                f"{int(unknown.sum())} of {len(labels)} labels, the first being {first!r}, are none of the classes the "
-                f"classifier was trained on: {', '.join(map(repr, self.classes[:8].tolist()))}"
-            )
+        number = label_codes(labels, self.classes)
         targets = number[:, None].astype(np.float64) if len(self.classes) == 2 else number
         if not self.weighted:
             return targets
-        weight = compute_class_weight(self.class_weight, classes=self.classes, y=labels)
+        weight = compute_class_weight(self.class_weight, classes=self.classes, y=label_column(labels))
         return targets, np.asarray(weight, np.float64)[number]
-
-
-def _column(labels: Any) -> NDArray[Any]:
-    values = np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from rue.errors import DataError, ModelError, RueError
 from rue.losses import Loss, as_loss
 from rue.models.estimator import EstimatorModel
 from rue.models.forest import ForestModel
+from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
 from rue.models.tables import numbers, table
 from rue.models.trees import LEAVES, Ensemble, Penalty, tree_model
@@ -52,38 +54,15 @@ def tree_estimator(ensemble: Ensemble, seen: Seen, l2: Penalty) -> EstimatorMode
         return made[:, 0] if core.k == 1 else made
 
     own = from_outputs if seen.own is None else seen.own
-    encode = np.asarray if classes is None else labels_to_codes(classes)
+    encode = np.asarray if classes is None else partial(label_codes, classes=classes)
     return EstimatorModel(core, features, own, encode, response, classes, seen.said)
 
 
 def forest_estimator(core: ForestModel, seen: Seen) -> EstimatorModel:
     """Put a forest and its raw tables, targets and predictions together."""
     assert seen.own is not None
-    encode = np.asarray if seen.classes is None else labels_to_codes(seen.classes)
+    encode = np.asarray if seen.classes is None else partial(label_codes, classes=seen.classes)
     return EstimatorModel(core, _features(seen), seen.own, encode, None, seen.classes, seen.said)
-
-
-def labels_to_codes(classes: NDArray[Any]) -> Callable[[Any], NDArray[np.int64]]:
-    """From labels to their places among the classes."""
-
-    def encode(targets: Any) -> NDArray[np.int64]:
-        labels = np.asarray(targets)
-        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-        order = np.argsort(classes)
-        try:
-            place = np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)
-        except TypeError as error:
-            raise DataError(f"labels of {labels.dtype} do not compare with the classes {classes}: {error}") from error
-        codes = order[place]
-        unknown = classes[codes] != labels
-        if unknown.any():
-            raise DataError(
-                f"{int(unknown.sum())} labels are none of the estimator's classes {classes.tolist()}, the first being "
-                f"{labels[unknown][0]!r}; give the labels it was trained with"
-            )
-        return np.asarray(codes, dtype=np.int64)
-
-    return encode
 
 
 def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: Given, library: str) -> Loss:

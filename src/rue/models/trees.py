@@ -93,7 +93,7 @@ class TreeModel:
         leaf = self._leaf(inputs)
         exact = (theta if self.projection is None else self._values)[leaf] @ self._adds
         outputs = torch.from_numpy(self.ensemble.base) + exact
-        if self.projection is None:
+        if self.projection is None or theta is self.theta:  # z is zero there: nothing to project
             return outputs
         return outputs + self.projection.features(leaf, self._output, self.k) @ theta
 
