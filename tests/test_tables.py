@@ -49,3 +49,14 @@ def test_many_outputs_keep_their_promise_and_the_page_says_what_was_measured():
         assert f"{found[name]} {unit}" in page
     ranks = [part["Spearman, margin variance"] for part in found["fidelity"].values()]
     assert "{:.3f}, {:.3f} and {:.4f}".format(*ranks).replace("0.", ".") in page
+
+
+def test_a_large_ensemble_keeps_its_promise_and_the_page_says_what_was_measured():
+    found = json.loads((ROOT / "benchmarks" / "trees.json").read_text())
+    large = found["1000 trees, 63 leaves, 100000 rows, 10000 audited"]
+    fit, audit = large["fit LinearRUE, seconds"], large["audit 10000 rows, seconds"]
+    assert fit + audit < 300
+    assert large["peak GiB"] < 8
+    page = " ".join((ROOT / "docs" / "trees.md").read_text().split())
+    shown = [f"{fit} s", f"{audit} s", f"{large['peak GiB']} GiB"]
+    assert all(text in page for text in shown)
