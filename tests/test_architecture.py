@@ -29,6 +29,8 @@ LAYERS = [
     {"left_out"},
     {"influence", "features", "classify", "collected"},
     {"calibrate"},
+    {"trained"},
+    {"explain"},
     {"result"},
     {"held_out", "respond"},
     {"auditor"},

@@ -10,6 +10,7 @@ from rue.auditor import Auditor
 from rue.calibrate.penalty import choose_penalty
 from rue.concepts import Model
 from rue.data import Data
+from rue.explain import Explanation, Explanations
 from rue.methods import (
     RUE,
     BootstrapSGD,
@@ -41,6 +42,8 @@ __all__ = [
     "Confidence",
     "Data",
     "ErrorForest",
+    "Explanation",
+    "Explanations",
     "ForestRUE",
     "Homoscedastic",
     "Interval",

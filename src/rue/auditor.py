@@ -18,12 +18,17 @@ from rue.collected import Collected
 from rue.concepts import Assessment, Assessor, Decision, Facts, Inputs, Model
 from rue.data import input_batches
 from rue.derivatives import input_chunks, outputs
-from rue.errors import DataError, InputError, ModelError, RueWarning
+from rue.errors import DataError, InputError, ModelError, RueWarning, SettingError
+from rue.explain.explain import Explainer
+from rue.explain.explanation import Explanation, Explanations
+from rue.explain.lens import Lens
+from rue.explain.target import explained_number
 from rue.held_out import HeldOut, HeldOutClasses, held_out, held_out_classes
 from rue.progress import track
 from rue.randomness import untouched
 from rue.respond import responded
 from rue.result import Array, Audit, Interval, IntervalRule
+from rue.trained import Trained
 from rue.trees import leaves
 
 DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
@@ -46,13 +51,19 @@ class Auditor:
     left_out: LeftOutRows | None = field(default=None, repr=False)  # for intervals without held-out rows
     held_out: HeldOut | None = field(default=None, repr=False)  # what `calibrate` found
     sets: HeldOutClasses | None = field(default=None, repr=False)  # the same for a classifier
+    trained: Trained | None = field(default=None, repr=False)  # of methods that audit a wrapped model
+    lens: Lens | None = field(default=None, repr=False)  # of methods whose spread is made of influences
     fitted_: ClassVar[bool] = True  # MAPIE looks for it on an estimator that is said to be fitted
 
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
         found, response = self._of_outputs(inputs), self.model.response
         made = found if response is None else responded(found, response, self._encoded)
-        return replace(made, prediction=self._answers(inputs, np.asarray(found.outputs)))
+        return replace(
+            made,
+            prediction=self._answers(inputs, np.asarray(found.outputs)),
+            explainer=partial(self._explain, inputs),
+        )
 
     def _of_outputs(self, inputs: Any) -> Audit:
         """The audit of the model's outputs, whatever an estimator makes of them."""
@@ -149,6 +160,31 @@ class Auditor:
     def _encoded(self, y: Any) -> Array:
         """Raw targets as the model was trained on them, (m, k)."""
         return _array(self.model.read_targets(y))
+
+    def _explain(
+        self, inputs: Any, audit: Audit, row: int | None, output: int | None, top: int, noun: str | None
+    ) -> Explanation | Explanations:
+        """One row with all its influences, or every row with the largest of them."""
+        lens = self.lens
+        if lens is None:
+            raise InputError(
+                f"{self.method} makes its score of no training row's influence, so that there is nothing to explain; "
+                "use LinearRUE, CalibratedRUE, ClassifierRUE or RUE"
+            )
+        if row is not None and not 0 <= row < len(audit):
+            raise SettingError(f"row is {row}, expected 0 to {len(audit) - 1}, one of the {len(audit)} audited rows")
+        rows = np.arange(len(audit)) if row is None else np.array([row])
+        found = np.asarray(audit.outputs)[rows]
+        covariance = None if audit.covariance is None else audit.covariance[rows]
+        target = explained_number(found, covariance, audit.decision, audit.classes, output)
+        if self.model.response is not None:
+            slope, value = self.model.response.slope(found), self.model.response.value(found)
+            target = target._replace(contrast=target.contrast * slope, value=(target.contrast * value).sum(axis=1))
+        with untouched(), torch.inference_mode(False):
+            batches = Explainer.of(lens, self.model, noun)(self._chunks(inputs), rows, target)
+            if row is not None:
+                return next(iter(batches))[0]
+            return Explanations.joined([Explanations.of_each(part, top) for part in track("explain", batches)])
 
     def _rules(self, inputs: Any) -> dict[str, IntervalRule]:
         """How intervals can be made of an audit of these inputs, the strongest guarantee first."""

@@ -48,6 +48,7 @@ class Rows:
     unit: Tensor = field(repr=False)  # (n,), its resampling unit
     units: int
     read: Read = field(repr=False)
+    source: Data = field(repr=False)  # as the user gave it
 
     def batches(self) -> Iterator[Batch]:
         """Every row once, in the same order on every pass."""
@@ -77,7 +78,7 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     inputs, _ = next(iter(read(model)))
     bound = model.bind(inputs, float(weight.sum()))
     admit(bound, *next(iter(read(bound))))
-    return Rows(n, ids, weight, unit, units, lambda: read(bound)), bound
+    return Rows(n, ids, weight, unit, units, lambda: read(bound), data), bound
 
 
 def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:

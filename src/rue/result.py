@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf, isinf, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from rue.calibrate.variance import negative_log_density
 from rue.classify import decided, sampled
 from rue.concepts import Decision, Facts
 from rue.errors import InputError, NumericalError, SettingError, ShapeError
+from rue.explain.explanation import Explanation, Explanations
 from rue.models.labels import label_codes
 from rue.randomness import generator
 
@@ -74,6 +75,7 @@ class Audit:
     log_density: Callable[[ArrayLike], Array] | None = field(default=None, repr=False)  # where targets are transformed
     sets: SetRule | None = field(default=None, repr=False)  # of classes, where rows were held out
     rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # of intervals, strongest first
+    explainer: Callable[..., Explanation | Explanations] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -165,6 +167,29 @@ class Audit:
         if self.sets is None:
             raise InputError("prediction sets need rows held out from training: auditor.calibrate(X, y), then audit")
         return self.sets(self.probability, level, None if group is None else np.asarray(group))
+
+    @overload
+    def explain(
+        self, row: None = None, *, output: int | None = None, top: int = 10, noun: str | None = None
+    ) -> Explanations: ...
+
+    @overload
+    def explain(
+        self, row: int, *, output: int | None = None, top: int = 10, noun: str | None = None
+    ) -> Explanation: ...
+
+    def explain(
+        self, row: int | None = None, *, output: int | None = None, top: int = 10, noun: str | None = None
+    ) -> Explanation | Explanations:
+        """Which training rows or groups decide how far a prediction would change, and why; without a row, for all.
+
+        Of several outputs the one asked for, else the one that would change most; for classes the margin between the
+        two leading ones. `noun` is what a person calls the resampling units, such as "patients"; `top` is how many of
+        them are kept for each row where all are explained.
+        """
+        if self.explainer is None:
+            raise InputError("this audit was not made by an auditor, which alone knows the training rows")
+        return self.explainer(self, row, output, top, noun)
 
     def log_prob(self, y: ArrayLike) -> Array:
         """Log density of targets under the predictive distribution, joint over outputs: (m,).

@@ -29,8 +29,8 @@ def leaves(tree: Any) -> list[Any]:
     return found
 
 
-def take(tree: Any, rows: slice) -> Any:
-    """The same rows of every leaf.
+def take(tree: Any, rows: Any) -> Any:
+    """The same rows of every leaf: a slice, or numbers of rows.
 
     >>> take({"a": "xyz"}, slice(0, 2))
     {'a': 'xy'}

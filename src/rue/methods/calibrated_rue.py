@@ -80,7 +80,7 @@ class CalibratedRUE:
             rows = _left_out_rows(fit, base.inverse, view, known, power, weights)
             facts = _facts(view, known, power, weights)
             _warn_crowded(fit, facts)
-            return fit.auditor(spread, facts, noise=False, degrees=weights.degrees, left_out=rows)
+            return fit.auditor(spread, facts, noise=False, degrees=weights.degrees, left_out=rows, inverted=base)
 
     def _chosen_view(self, fit: Fitting, base: Inverted, known: "Known") -> "View":
         """The view under the damping that leave-one-out likes best; residuals stay those of the undamped fit.

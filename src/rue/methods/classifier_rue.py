@@ -61,7 +61,8 @@ class ClassifierRUE:
                 "left_out_nll": shrinkage.nll,
             }
             _warn_crowded(fit, left)
-            return fit.auditor(ShrunkMargins(decision, inverted.inverse, steps, shrinkage), facts)
+            spread = ShrunkMargins(decision, inverted.inverse, steps, shrinkage)
+            return fit.auditor(spread, facts, inverted=inverted)
 
     def _shrinkage(
         self, fit: Fitting, decision: Decision, inverted: Inverted, left: LeftOut, steps: Tensor

@@ -13,14 +13,18 @@ from torch import Tensor
 
 from rue.auditor import Auditor
 from rue.calibrate.left_out_intervals import LeftOutRows
-from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Solver
+from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Resampler, Solver
 from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
 from rue.errors import ModelError, RueWarning, SettingError
+from rue.explain.gradients import GradientLens
+from rue.explain.lens import Lens
+from rue.influence import Meat
 from rue.randomness import untouched
 from rue.settings import WANTED, check_parts
 from rue.solve.choice import Inverted, invert, too_large
 from rue.solve.projection import Projection
+from rue.trained import Trained
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,14 @@ class Fitting:
         predictor: Callable[[Model, Inputs], Tensor] = outputs,
         degrees: float = inf,
         left_out: LeftOutRows | None = None,
+        inverted: Inverted | None = None,
+        lens: Lens | None = None,
     ) -> Auditor:
         """Put together what the method found; `noise` adds the paper's residual variance.
 
         `predictor` is what predicts where a method has networks of its own: (m, k). `degrees` are those of a Student-t
-        predictive distribution; `left_out` rows give intervals without held-out ones.
+        predictive distribution; `left_out` rows give intervals without held-out ones. What explains a prediction is
+        made of the `inverted` curvature, or is a `lens` of the method's own.
         """
         residual = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         found: Facts = {
@@ -72,7 +79,23 @@ class Fitting:
             "seconds_fit": time.perf_counter() - self.started,
             "warnings": tuple(self.said),
         }
-        return Auditor(type(self.method).__name__, self.model, assess, residual, found, predictor, degrees, left_out)
+        resampler: Resampler | None = getattr(self.method, "resampler", None)
+        curvature: CurvatureRule | None = getattr(self.method, "curvature", None)
+        if lens is None and inverted is not None and resampler is not None:
+            meat: Meat = getattr(self.method, "meat", "HC0")
+            lens = GradientLens(self.model, self.data, inverted.inverse, resampler, meat)
+        return Auditor(
+            method=type(self.method).__name__,
+            model=self.model,
+            assess=assess,
+            noise=residual,
+            facts=found,
+            predictor=predictor,
+            degrees=degrees,
+            left_out=left_out,
+            trained=Trained(self.data, curvature, inverted, resampler),
+            lens=lens,
+        )
 
 
 @contextmanager

@@ -50,10 +50,11 @@ class LinearRUE:
             inverted = fit.invert(self.curvature, self.damping, self.solver)
             if not pull_root_fits(fit.model, fit.data):
                 streamed = StreamedSpread(fit.data, self.resampler, inverted.inverse, self.meat)
-                return fit.auditor(streamed, {**inverted.describe(), "streamed": True})
+                return fit.auditor(streamed, {**inverted.describe(), "streamed": True}, inverted=inverted)
             root = pull_root(fit.model, fit.data, self.resampler, inverted.inverse, self.meat)
             steps, residual = inverted.inverse.solve(root)
-            return fit.auditor(LinearSpread(steps), {**inverted.describe(), "residual": residual})
+            facts = {**inverted.describe(), "residual": residual}
+            return fit.auditor(LinearSpread(steps), facts, inverted=inverted)
 
 
 @dataclass(frozen=True)

@@ -42,4 +42,5 @@ class RUE:
             step, residual = inverted.inverse.solve(pull)
             thetas = fit.model.theta.double() - step
             factor = self.resampler.member_factor(fit.data.units)
-            return fit.auditor(Ensemble(thetas, factor), {**inverted.describe(), "residual": residual})
+            facts = {**inverted.describe(), "residual": residual}
+            return fit.auditor(Ensemble(thetas, factor), facts, inverted=inverted)

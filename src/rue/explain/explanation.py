@@ -1,0 +1,208 @@
+"""Explanation: why one prediction is uncertain; Explanations: the same of many, condensed."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rue.explain.lens import Array
+from rue.explain.people import TrainingTable
+from rue.explain.words import sentence
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Reason = Literal["too few similar rows", "similar rows fitted badly", "nothing unusual", "not known"]
+UNUSUAL = 75.0  # percentile of the training rows above which one of the two reasons is worth naming
+Whole = NDArray[np.int64]
+
+
+class Standing(NamedTuple):
+    """A value, and the percentage of training rows, each left out, whose value is below it."""
+
+    value: float
+    percentile: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Which training units decide how far one prediction would change, and why it would.
+
+    Contributions sum to `variance`. With k(x, xᵢ) the kernel and rᵢ the residual, the paper's rᵢ²k(x, xᵢ) is what they
+    are before centring. `change` is the change of the prediction were the unit left out.
+    """
+
+    row: int  # of the audited inputs
+    of: str  # what is explained: the prediction, one of several outputs, or a margin between two classes
+    prediction: float
+    variance: float  # its resampling variance
+    contribution: Array = field(repr=False)  # (u,)
+    change: Array = field(repr=False)  # (u,)
+    pull: Array = field(repr=False)  # (u,), before centring: pull² is the paper's rᵢ²k
+    similarity: Array = field(repr=False)  # (n,), of every training row, from 0 to 1
+    kernel: Array = field(repr=False)  # (n,), k(x, xᵢ)
+    residual: Array = field(repr=False)  # (n,), what the model misses each training row by without it
+    density: Standing | None  # the larger the scarcer are similar rows
+    misfit: Standing | None  # the larger the worse similar rows were fitted
+    compared: int  # training rows behind the percentiles of the two
+    training: TrainingTable = field(repr=False)
+
+    @property
+    def unit(self) -> Whole:
+        """The resampling unit of each training row: (n,)."""
+        return self.training.unit
+
+    @property
+    def label(self) -> NDArray[Any]:
+        """The user's own name of each unit: its row's id, or its group (u,)."""
+        return self.training.label
+
+    @cached_property
+    def order(self) -> Whole:
+        """Units by falling contribution: (u,)."""
+        return np.argsort(-self.contribution, kind="stable")
+
+    @property
+    def share(self) -> Array:
+        """Contributions as parts of one: (u,)."""
+        return self.contribution / self.variance if self.variance > 0 else np.zeros_like(self.contribution)
+
+    @cached_property
+    def half(self) -> int:
+        """How many units make up half of the variance."""
+        reached = np.cumsum(self.share[self.order])
+        return int(np.searchsorted(reached, 0.5) + 1) if self.variance > 0 else 0
+
+    @cached_property
+    def representative(self) -> Whole:
+        """Of each unit the row that bears most on the prediction: (u,)."""
+        return self.training.largest(self.kernel * self.residual**2 + np.finfo(float).tiny * self.similarity)
+
+    @property
+    def reason(self) -> Reason:
+        """Which of the two is the less usual, beside the training rows."""
+        if self.density is None or self.misfit is None:
+            return "not known"
+        few, bad = self.density.percentile, self.misfit.percentile
+        if max(few, bad) < UNUSUAL:
+            return "nothing unusual"
+        return "too few similar rows" if few >= bad else "similar rows fitted badly"
+
+    @property
+    def sentence(self) -> str:
+        """The explanation in plain words."""
+        return sentence(self)
+
+    def to_frame(self, top: int = 10) -> "pd.DataFrame":
+        """The units that contribute most, with the columns of the user's own training rows."""
+        import pandas as pd
+
+        units = self.order[:top]
+        rows = self.representative[units]
+        found = pd.DataFrame(
+            {
+                self.training.called: self.label[units],
+                "share": self.share[units],
+                "change_without": self.change[units],
+                "kernel_share": _shares(self.pull**2)[units],
+                "similarity": self.similarity[rows],
+                "residual": self.residual[rows],
+            }
+        )
+        own = self.training.columns(rows)
+        return found if own is None else pd.concat([found, own.reset_index(drop=True)], axis=1)
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class Explanations:
+    """Many rows explained, of each the t units that contribute most: (s, t), and numbers (s,)."""
+
+    row: Whole = field(repr=False)  # of the audited inputs
+    of: tuple[str, ...] = field(repr=False)
+    variance: Array = field(repr=False)
+    half: Whole = field(repr=False)
+    unit: Whole = field(repr=False)  # (s, t)
+    representative: Whole = field(repr=False)  # (s, t), the training row that stands for each unit
+    share: Array = field(repr=False)  # (s, t)
+    change: Array = field(repr=False)  # (s, t)
+    similarity: Array = field(repr=False)  # (s, t)
+    residual: Array = field(repr=False)  # (s, t)
+    density: Array | None = field(repr=False)
+    density_percentile: Array | None = field(repr=False)
+    misfit: Array | None = field(repr=False)
+    misfit_percentile: Array | None = field(repr=False)
+    reason: tuple[Reason, ...] = field(repr=False)
+    sentence: tuple[str, ...] = field(repr=False)
+    training: TrainingTable = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One line for each explained row: the reason, its percentiles, and the units that decide."""
+        import pandas as pd
+
+        found: dict[str, Any] = {"row": self.row, "reason": self.reason, "half_of_the_spread": self.half}
+        if self.density_percentile is not None and self.misfit_percentile is not None:
+            found |= {"density_percentile": self.density_percentile, "misfit_percentile": self.misfit_percentile}
+        found[f"largest_{self.training.called}"] = self.training.label[self.unit[:, 0]]
+        found["largest_share"] = self.share[:, 0]
+        found["sentence"] = self.sentence
+        return pd.DataFrame(found)
+
+    @classmethod
+    def of_each(cls, found: list["Explanation"], top: int) -> "Explanations":
+        """Keep of every explanation what a table or a card shows."""
+        units = np.stack([one.order[:top] for one in found])
+        rows = np.stack([one.representative[one.order[:top]] for one in found])
+        split = all(one.density is not None for one in found)
+
+        def listed(name: str, at: Whole) -> Array:
+            return np.stack([getattr(one, name)[chosen] for one, chosen in zip(found, at, strict=True)])
+
+        def standing(name: str, part: str) -> Array | None:
+            return np.array([getattr(getattr(one, name), part) for one in found]) if split else None
+
+        return cls(
+            row=np.array([one.row for one in found]),
+            of=tuple(one.of for one in found),
+            variance=np.array([one.variance for one in found]),
+            half=np.array([one.half for one in found]),
+            unit=units,
+            representative=rows,
+            share=listed("share", units),
+            change=listed("change", units),
+            similarity=listed("similarity", rows),
+            residual=listed("residual", rows),
+            density=standing("density", "value"),
+            density_percentile=standing("density", "percentile"),
+            misfit=standing("misfit", "value"),
+            misfit_percentile=standing("misfit", "percentile"),
+            reason=tuple(one.reason for one in found),
+            sentence=tuple(one.sentence for one in found),
+            training=found[0].training,
+        )
+
+    @classmethod
+    def joined(cls, parts: list["Explanations"]) -> "Explanations":
+        """One after the other."""
+
+        def values(name: str) -> Any:
+            found = [getattr(part, name) for part in parts]
+            if name == "training":
+                return found[0]
+            if any(one is None for one in found):
+                return None
+            return tuple(x for one in found for x in one) if isinstance(found[0], tuple) else np.concatenate(found)
+
+        return cls(**{name: values(name) for name in cls.__dataclass_fields__})
+
+
+def _shares(values: Array) -> Array:
+    total = float(values.sum())
+    return values / total if total > 0 else np.zeros_like(values)

@@ -1,0 +1,146 @@
+"""How training rows bear on a prediction of a model with one objective: gradients in the metric of its curvature."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.concepts import Inputs, Inverse, Model, Resampler
+from rue.data import Rows
+from rue.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
+from rue.errors import ModelError, NumericalError, SettingError
+from rue.explain.lens import Array, Sight, Usual
+from rue.explain.misfit import ROWS, usual_rows
+from rue.influence import Meat
+from rue.left_out import LeftOut, left_out, leverage
+from rue.randomness import generator
+
+
+@dataclass(frozen=True)
+class GradientLens:
+    """a(x, xᵢ) = J(x) H̃⁻¹ J(xᵢ)ᵀ, read anew for each batch of inputs: nothing of size n×d is held."""
+
+    model: Model = field(repr=False)
+    data: Rows = field(repr=False)
+    inverse: Inverse = field(repr=False)
+    resampler: Resampler
+    meat: Meat = "HC0"
+
+    @cached_property
+    def residual(self) -> Array:
+        """Left-out slopes; where rows cannot be left out, the slopes as fitted."""
+        return _array(self._slopes if self._left is None else self._left.slope)
+
+    @cached_property
+    def usual(self) -> Usual | None:
+        """Some training rows, each without its own unit."""
+        if self._left is None:
+            return None
+        usable = torch.nonzero(self.data.weight > 0).flatten()
+        rows = usable[torch.randperm(len(usable), generator=generator(0))[:ROWS]].sort().values
+        density = _mean_diagonal(self._left.reach[rows.to(self._left.reach.device)])
+        return usual_rows(rows.numpy(), _array(density), self.residual, self.data.weight.numpy(), self._similar_rows)
+
+    def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
+        """One pass over the training rows."""
+        rows = jacobian(self.model, inputs).double()
+        c, k, d = rows.shape
+        solved = self.inverse.solve(rows.flatten(0, 1)).vectors.view(c, k, d)
+        own = rows @ solved.mT
+        pull, change = (
+            torch.zeros(c, self.data.units, dtype=torch.float64, device=rows.device) for _ in ("pull", "change")
+        )
+        kernel, square = (torch.empty(c, self.data.n, dtype=torch.float64, device=rows.device) for _ in range(2))
+        mixed = []  # where rows are coupled
+        for part, others in jacobian_batches(self.model, self.data):
+            products = (solved.flatten(0, 1) @ others.double().flatten(0, 1).T).view(c, k, -1, k)
+            square[:, part.rows] = products.square().sum((1, 3))
+            toward = torch.einsum("ck,ckbj->cbj", contrast.to(products), products)
+            kernel[:, part.rows] = toward.square().sum(-1)
+            if self.model.family.coupled:
+                mixed.append(toward[:, :, 0])
+                continue
+            units = self.data.unit[part.rows].to(rows.device)
+            for found, slopes in ((pull, self._pulls), (change, self._changes)):
+                found.index_add_(1, units, torch.einsum("cbj,bj->cb", toward, slopes[part.rows].to(toward)))
+        if mixed:  # a row's weight pulls on every output
+            moved = torch.cat(mixed, dim=1) @ self._coupled_slopes.T
+            pull.index_add_(1, self.data.unit.to(rows.device), moved)
+            change = pull
+        similarity = square / (self._sizes * torch.linalg.matrix_norm(own).clamp_min(_TINY)[:, None])
+        return Sight(*(_array(one) for one in (pull, change, kernel, similarity.clamp(max=1), _mean_diagonal(own))))
+
+    def _similar_rows(self, rows: Array) -> Array:
+        """κ of training rows (s,) to all others: (s, n), zero within a unit."""
+        wanted = torch.as_tensor(rows)
+        parts = []
+        for part, jacobians in jacobian_batches(self.model, self.data):
+            here = wanted[(wanted >= part.rows.start) & (wanted < part.rows.stop)] - part.rows.start
+            parts.append(jacobians[here.to(jacobians.device)].double())
+        chosen = torch.cat(parts)
+        s, k = chosen.shape[:2]
+        solved = self.inverse.solve(chosen.flatten(0, 1)).vectors
+        square = torch.empty(s, self.data.n, dtype=torch.float64, device=chosen.device)
+        for part, others in jacobian_batches(self.model, self.data):
+            products = (solved @ others.double().flatten(0, 1).T).view(s, k, -1, k)
+            square[:, part.rows] = products.square().sum((1, 3))
+        found = square / self._sizes / self._sizes[wanted.to(square.device)].clamp_min(_TINY)[:, None]
+        same = self.data.unit[wanted][:, None] == self.data.unit[None, :]
+        return _array(found.clamp(max=1).masked_fill(same.to(found.device), 0.0))
+
+    @cached_property
+    def _left(self) -> LeftOut | None:
+        """Every row without its unit; None where leverage does not tell."""
+        try:
+            return left_out(self.model, self.data, self.inverse)
+        except (ModelError, NumericalError, SettingError):  # coupled rows, a leverage of one, groups beyond memory
+            return None
+
+    @cached_property
+    def _sizes(self) -> Tensor:
+        """The Frobenius norm of JH̃⁻¹Jᵀ (n,); infinite for a row without weight, which is similar to nothing."""
+        parts = [
+            torch.linalg.matrix_norm(leverage(rows, self.inverse)[0])
+            for _, rows in jacobian_batches(self.model, self.data)
+        ]
+        sizes = torch.cat(parts).clamp_min(_TINY)
+        return torch.where(self.data.weight.to(sizes.device) > 0, sizes, torch.inf)
+
+    @cached_property
+    def _slopes(self) -> Tensor:
+        """∂ℓ/∂f as fitted: (n, k)."""
+        parts = [
+            loss_gradient(self.model, outputs(self.model, batch.inputs), batch.targets).double()
+            for batch in self.data.batches()
+        ]
+        return torch.cat(parts)
+
+    @property
+    def _pulls(self) -> Tensor:
+        """What the resampling variance is made of: weighted slopes, left-out ones for HC3."""
+        if self.meat == "HC3" and self._left is not None:
+            return self._left.pull
+        return self.data.weight.to(self._slopes)[:, None] * self._slopes
+
+    @property
+    def _changes(self) -> Tensor:
+        """What leaving a unit out makes of its slopes: exact for a linear model with squared error."""
+        return self._pulls if self._left is None else self._left.pull
+
+    @cached_property
+    def _coupled_slopes(self) -> Tensor:
+        batch = whole(self.data)
+        return self.model.coupling(outputs(self.model, batch.inputs), batch.targets, batch.weight).slope
+
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def _mean_diagonal(blocks: Tensor) -> Tensor:
+    return blocks.diagonal(dim1=1, dim2=2).mean(1)
+
+
+def _array(values: Tensor) -> Array:
+    return np.asarray(values.detach().cpu().double().numpy())

@@ -1,0 +1,58 @@
+"""What an explanation looks at: how every training row bears on a prediction."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.concepts import Inputs, Resampler
+from rue.data import Rows
+
+Array = NDArray[np.float64]
+
+
+class Sight(NamedTuple):
+    """c inputs beside n training rows in u units."""
+
+    pull: Array  # (c, u), B: how each unit pulls on the explained number
+    change: Array  # (c, u), by how much that number would change without the unit
+    kernel: Array  # (c, n), k(x, xᵢ)
+    similarity: Array  # (c, n), from 0 to 1
+    density: Array  # (c,), the larger the scarcer are similar rows
+
+
+class Usual(NamedTuple):
+    """Training rows (s,) as they look without their own unit: what audited rows are compared with."""
+
+    density: Array  # (s,)
+    misfit: Array  # (s,), the root of the local mean of squared left-out residuals
+    power: int  # of the similarity, in that local mean
+
+
+class Lens(Protocol):
+    """One for models of one objective, one for forests."""
+
+    @property
+    def data(self) -> Rows:
+        """The training rows."""
+        ...
+
+    @property
+    def resampler(self) -> Resampler:
+        """Which training sets might have been."""
+        ...
+
+    @property
+    def residual(self) -> Array:
+        """What the model misses each training row by without it: (n, k), ∂ℓ/∂f."""
+        ...
+
+    @property
+    def usual(self) -> Usual | None:
+        """The training rows by the same measures; None where they cannot be left out."""
+        ...
+
+    def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
+        """Inputs of c rows, and which mix of their outputs (c, k) is explained."""
+        ...

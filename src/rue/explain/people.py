@@ -1,0 +1,86 @@
+"""The training rows as their owner knows them: ids, groups, columns."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.data import Rows
+from rue.explain.lens import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = 200  # of a table that are shown beside an influence; wider ones are images and the like
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """What the user gave as training data, by row and by unit."""
+
+    data: Rows = field(repr=False)
+    noun: str  # what a person calls the units
+    classes: bool  # whether residuals are missing probabilities of the label
+    typical: float  # size of a residual, mean over all rows
+
+    @cached_property
+    def unit(self) -> NDArray[np.int64]:
+        """(n,)."""
+        return self.data.unit.numpy().astype(np.int64)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the units are groups the user gave."""
+        return self.data.source.group is not None
+
+    @property
+    def called(self) -> str:
+        """The name of the column of labels."""
+        return "group" if self.grouped else "row"
+
+    @cached_property
+    def row_id(self) -> NDArray[Any]:
+        """The user's own id of each row: a frame's index, else its number (n,)."""
+        ids, index = self.data.ids.numpy(), getattr(self.data.source.X, "index", None)
+        return ids if index is None or callable(index) else np.asarray(index)[ids]
+
+    @cached_property
+    def label(self) -> NDArray[Any]:
+        """(u,)."""
+        first = np.zeros(self.data.units, dtype=np.int64)
+        first[self.unit[::-1]] = np.arange(self.data.n)[::-1]
+        if not self.grouped:
+            return self.row_id[first]
+        return np.asarray(self.data.source.group)[self.data.ids.numpy()][first]
+
+    def largest(self, values: Array) -> NDArray[np.int64]:
+        """The row of each unit whose value (n,) is largest: (u,)."""
+        if self.data.units == self.data.n:
+            return np.argsort(self.unit)
+        order = np.lexsort((values, self.unit))  # by unit, then by value
+        last = np.cumsum(np.bincount(self.unit, minlength=self.data.units)) - 1
+        return order[last]
+
+    def columns(self, rows: NDArray[np.int64]) -> "pd.DataFrame | None":
+        """The user's own columns and target of some rows; None where the data is no table."""
+        import pandas as pd
+
+        taken, X = self.data.ids.numpy()[rows], self.data.source.X
+        if isinstance(X, pd.DataFrame):
+            found = X.iloc[taken]
+        else:
+            table = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+            if not isinstance(table, np.ndarray) or table.ndim != 2 or table.shape[1] > COLUMNS:
+                return None
+            found = pd.DataFrame(table[taken], columns=[f"x{j}" for j in range(table.shape[1])])
+        return found.assign(**self._target(taken)) if len(found.columns) <= COLUMNS else None
+
+    def _target(self, taken: NDArray[np.int64]) -> dict[str, Any]:
+        y = self.data.source.y
+        values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)[taken]
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        return {str(getattr(y, "name", None) or "target"): values} if values.ndim == 1 else {}

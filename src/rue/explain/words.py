@@ -1,0 +1,52 @@
+"""An explanation in one plain sentence or two."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from rue.explain.explanation import Explanation
+
+ALIKE, UNLIKE = 0.5, 0.1  # similarity above which rows are like the audited one, and below which they are not
+
+
+def sentence(found: "Explanation") -> str:
+    """Who decides, whether they are like this one, how badly they were fitted, and which is the reason."""
+    if found.half == 0:
+        return f"No choice of {found.training.noun} would change {found.of}."
+    return f"{_deciders(found)} {_reason(found)}"
+
+
+def _deciders(found: "Explanation") -> str:
+    units = found.order[: found.half]
+    rows = found.representative[units]
+    like = float(np.median(found.similarity[rows]))
+    kind = "like this one" if like >= ALIKE else "unlike this one" if like < UNLIKE else "somewhat like this one"
+    count, noun = len(found.contribution), found.training.noun
+    said = f"{found.half} of {count} {noun} decide half of how far {found.of} would change; they are {kind}"
+    missed = float(np.average(np.abs(found.residual[rows]), weights=found.share[units]))
+    overall = found.training.typical
+    if found.training.classes:
+        return (
+            f"{said} and the model gives their labels a probability of {1 - missed:.2f} ({1 - overall:.2f} over all)."
+        )
+    return f"{said} and the model misses them by {missed:.3g} on average ({overall:.3g} over all)."
+
+
+def _reason(found: "Explanation") -> str:
+    if found.density is None or found.misfit is None:
+        return "Whether similar rows are few, or fitted badly, is not known for this model."
+    few, bad = found.density.percentile, found.misfit.percentile
+    beside = f"of {found.compared} training rows, each left out"
+    if found.reason == "too few similar rows":
+        return f"Similar rows are scarcer than for {_percent(few)} {beside}, and fitted worse than for {_percent(bad)}."
+    if found.reason == "similar rows fitted badly":
+        return f"Similar rows are fitted worse than for {_percent(bad)} {beside}, and scarcer than for {_percent(few)}."
+    return (
+        f"Neither is unusual: similar rows are scarcer than for {_percent(few)} {beside}, and fitted worse than for "
+        f"{_percent(bad)}."
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{np.floor(value):.0f} %"

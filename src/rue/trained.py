@@ -1,0 +1,17 @@
+"""What a method was fitted to, kept for those who ask why, or whether the audit is to be believed."""
+
+from dataclasses import dataclass, field
+
+from rue.concepts import CurvatureRule, Resampler
+from rue.data import Rows
+from rue.solve.choice import Inverted
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The training rows, and the factored curvature of methods that have one."""
+
+    data: Rows = field(repr=False)
+    curvature: CurvatureRule | None = None
+    inverted: Inverted | None = field(default=None, repr=False)
+    resampler: Resampler | None = None  # of methods whose spread is that of resampling
