@@ -9,6 +9,7 @@ from rue.concepts import Batch, Inverse, Model, TrainingSet
 from rue.derivatives import jacobian_batches, loss_gradient, outputs, weighted_hessian
 from rue.errors import ModelError, NumericalError, SettingError
 from rue.memory import free_bytes
+from rue.trees import take
 
 COPIES = 4  # of all Jacobians that leaving groups out holds at the same time
 CLOSE = 1e-8  # a leverage this close to one: without the row the model is not determined
@@ -55,6 +56,22 @@ def left_out(model: Model, data: TrainingSet, inverse: Inverse) -> LeftOut:
         ]
     )
     return LeftOut(prediction=prediction, slope=slope, share=share, residual=residual, **found)
+
+
+def step_without(model: Model, data: TrainingSet, inverse: Inverse, rows: Tensor) -> Tensor:
+    """How the parameters (d,) move when some rows (s,) are left out together: H̃⁻¹Jᵀ(I − ΛM)⁻¹r of these rows."""
+    jacobians, losses = [], []
+    for batch, jacobian in jacobian_batches(model, data):
+        here = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)] - batch.rows.start
+        if len(here):
+            part = Batch(take(batch.inputs, here), take(batch.targets, here), batch.weight[here], batch.rows)
+            jacobians.append(jacobian[here].double().flatten(0, 1))
+            losses.append(_loss(model, part))
+    _, slope, curvature = (torch.cat(part) for part in zip(*losses, strict=True))
+    wide = torch.cat(jacobians)
+    solved = inverse.solve(wide).vectors
+    pull = _without((wide @ solved.T)[None], torch.block_diag(*curvature)[None], slope.reshape(1, -1))["pull"][0]
+    return pull @ solved
 
 
 def leverage(jacobian: Tensor, inverse: Inverse) -> tuple[Tensor, float]:

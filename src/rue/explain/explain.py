@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
 
 from rue.concepts import Decision, Inputs, Model
 from rue.derivatives import outputs
-from rue.explain.explanation import Explanation, Standing, Whole
-from rue.explain.lens import Array, Lens
+from rue.explain.explanation import Explanation, Standing
+from rue.explain.lens import Array, Lens, Whole
 from rue.explain.misfit import misfit
 from rue.explain.people import TrainingTable
 from rue.explain.target import Target
@@ -54,7 +55,8 @@ class Explainer:
                 return
 
     def _explained(self, inputs: Inputs, rows: Whole, target: Target, part: Whole) -> list[Explanation]:
-        sight, usual = self.lens.look(inputs, torch.as_tensor(target.contrast[part])), self.lens.usual
+        contrast = torch.as_tensor(target.contrast[part])
+        sight, usual = self.lens.look(inputs, contrast), self.lens.usual
         parts = spread(self.lens.resampler, torch.from_numpy(sight.pull)).square().numpy()
         density: list[Standing | None] = [None] * len(part)
         misfits = density
@@ -78,6 +80,7 @@ class Explainer:
                 misfit=misfits[j],
                 compared=0 if usual is None else len(usual.density),
                 training=self.training,
+                leave=partial(self.lens.without, take(inputs, slice(j, j + 1)), contrast[j : j + 1]),
             )
             for j, i in enumerate(part)
         ]

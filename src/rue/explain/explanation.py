@@ -1,13 +1,15 @@
 """Explanation: why one prediction is uncertain; Explanations: the same of many, condensed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from rue.explain.lens import Array
+from rue.errors import InputError
+from rue.explain.lens import Array, Whole
 from rue.explain.people import TrainingTable
 from rue.explain.words import sentence
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
 
 Reason = Literal["too few similar rows", "similar rows fitted badly", "nothing unusual", "not known"]
 UNUSUAL = 75.0  # percentile of the training rows above which one of the two reasons is worth naming
-Whole = NDArray[np.int64]
 
 
 class Standing(NamedTuple):
@@ -48,6 +49,16 @@ class Explanation:
     misfit: Standing | None  # the larger the worse similar rows were fitted
     compared: int  # training rows behind the percentiles of the two
     training: TrainingTable = field(repr=False)
+    leave: Callable[[Whole], float] = field(repr=False)  # rows (s,) of training out, together
+
+    def without(self, units: ArrayLike) -> float:
+        """By how much the prediction would change were these units (s,) left out together, as `order[:10]`."""
+        chosen = np.atleast_1d(np.asarray(units))
+        if chosen.size == 0 or not np.isin(chosen, np.arange(len(self.contribution))).all():
+            raise InputError(
+                f"units must be numbers from 0 to {len(self.contribution) - 1}, as in explanation.order; got {units!r}"
+            )
+        return self.leave(np.flatnonzero(np.isin(self.unit, chosen)))
 
     @property
     def unit(self) -> Whole:

@@ -11,10 +11,10 @@ from rue.concepts import Inputs, Inverse, Model, Resampler
 from rue.data import Rows
 from rue.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
 from rue.errors import ModelError, NumericalError, SettingError
-from rue.explain.lens import Array, Sight, Usual
+from rue.explain.lens import Array, Sight, Usual, Whole
 from rue.explain.misfit import ROWS, usual_rows
 from rue.influence import Meat
-from rue.left_out import LeftOut, left_out, leverage
+from rue.left_out import LeftOut, left_out, leverage, step_without
 from rue.randomness import generator
 
 
@@ -72,7 +72,15 @@ class GradientLens:
         similarity = square / (self._sizes * torch.linalg.matrix_norm(own).clamp_min(_TINY)[:, None])
         return Sight(*(_array(one) for one in (pull, change, kernel, similarity.clamp(max=1), _mean_diagonal(own))))
 
-    def _similar_rows(self, rows: Array) -> Array:
+    def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
+        """All of them together: exact for a linear model with squared error."""
+        if self.model.family.coupled:
+            raise ModelError("rows whose losses depend on each other cannot be left out together; refit without them")
+        step = step_without(self.model, self.data, self.inverse, torch.as_tensor(np.sort(rows)))
+        moved = jacobian(self.model, inputs).double()[0] @ step
+        return float(contrast[0].to(moved) @ moved)
+
+    def _similar_rows(self, rows: Whole) -> Array:
         """κ of training rows (s,) to all others: (s, n), zero within a unit."""
         wanted = torch.as_tensor(rows)
         parts = []

@@ -10,6 +10,7 @@ from rue.concepts import Inputs, Resampler
 from rue.data import Rows
 
 Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
 
 class Sight(NamedTuple):
@@ -51,6 +52,10 @@ class Lens(Protocol):
     @property
     def usual(self) -> Usual | None:
         """The training rows by the same measures; None where they cannot be left out."""
+        ...
+
+    def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
+        """By how much the explained number (1, k) of one input would change were these training rows left out."""
         ...
 
     def look(self, inputs: Inputs, contrast: Tensor) -> Sight:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from rue.calibrate.smoother import POWERS, smooth
-from rue.explain.lens import Array, Usual
+from rue.explain.lens import Array, Usual, Whole
 
 ROWS = 1_000  # training rows that audited ones are compared with, at most
 
@@ -16,7 +16,7 @@ def misfit(similarity: Array, residual: Array, weight: Array, power: int) -> Arr
     return np.asarray(np.sqrt(_means(similarity, residual, weight, (power,))[0]))
 
 
-def usual_rows(rows: Array, density: Array, residual: Array, weight: Array, similar: Callable[[Array], Array]) -> Usual:
+def usual_rows(rows: Whole, density: Array, residual: Array, weight: Array, similar: Callable[[Whole], Array]) -> Usual:
     """Measure training rows (s,) of density (s,); `similar` says how similar some are to all, none to their own unit.
 
     The power is that under which the left-out residuals of the rows are most likely.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.data import Rows
-from rue.explain.lens import Array
+from rue.explain.lens import Array, Whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ class TrainingTable:
     typical: float  # size of a residual, mean over all rows
 
     @cached_property
-    def unit(self) -> NDArray[np.int64]:
+    def unit(self) -> Whole:
         """(n,)."""
         return self.data.unit.numpy().astype(np.int64)
 
@@ -56,7 +56,7 @@ class TrainingTable:
             return self.row_id[first]
         return np.asarray(self.data.source.group)[self.data.ids.numpy()][first]
 
-    def largest(self, values: Array) -> NDArray[np.int64]:
+    def largest(self, values: Array) -> Whole:
         """The row of each unit whose value (n,) is largest: (u,)."""
         if self.data.units == self.data.n:
             return np.argsort(self.unit)
@@ -64,7 +64,7 @@ class TrainingTable:
         last = np.cumsum(np.bincount(self.unit, minlength=self.data.units)) - 1
         return order[last]
 
-    def columns(self, rows: NDArray[np.int64]) -> "pd.DataFrame | None":
+    def columns(self, rows: Whole) -> "pd.DataFrame | None":
         """The user's own columns and target of some rows; None where the data is no table."""
         import pandas as pd
 
@@ -78,7 +78,7 @@ class TrainingTable:
             found = pd.DataFrame(table[taken], columns=[f"x{j}" for j in range(table.shape[1])])
         return found.assign(**self._target(taken)) if len(found.columns) <= COLUMNS else None
 
-    def _target(self, taken: NDArray[np.int64]) -> dict[str, Any]:
+    def _target(self, taken: Whole) -> dict[str, Any]:
         y = self.data.source.y
         values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)[taken]
         if values.ndim == 2 and values.shape[1] == 1:

@@ -22,7 +22,9 @@ def explained_number(
 ) -> Target:
     """Of several outputs (s, k) the one asked for; else the one that would move most, or the margin that decides."""
     s, k = outputs.shape
-    names = [f"output {j}" for j in range(k)] if classes is None or len(classes) != k else [f"{c}" for c in classes]
+    known = classes is not None and len(classes) == k
+    kind = "output" if decision is None else "class"
+    names = [f"{kind} {classes[j] if known else j}" for j in range(k)]
     if output is not None:
         if not 0 <= output < k:
             raise SettingError(f"output is {output}, expected 0 to {k - 1}, one of the model's {k} outputs")

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
 ALIKE, UNLIKE = 0.5, 0.1  # similarity above which rows are like the audited one, and below which they are not
 
+_ONE = ("decides", "it is", "it", "its label")
+_MANY = ("decide", "they are", "them", "their labels")
+
 
 def sentence(found: "Explanation") -> str:
     """Who decides, whether they are like this one, how badly they were fitted, and which is the reason."""
@@ -23,14 +26,14 @@ def _deciders(found: "Explanation") -> str:
     like = float(np.median(found.similarity[rows]))
     kind = "like this one" if like >= ALIKE else "unlike this one" if like < UNLIKE else "somewhat like this one"
     count, noun = len(found.contribution), found.training.noun
-    said = f"{found.half} of {count} {noun} decide half of how far {found.of} would change; they are {kind}"
+    decide, they, them, their = _ONE if found.half == 1 else _MANY
+    said = f"{found.half} of {count} {noun} {decide} half of how far {found.of} would change; {they} {kind}"
     missed = float(np.average(np.abs(found.residual[rows]), weights=found.share[units]))
     overall = found.training.typical
     if found.training.classes:
-        return (
-            f"{said} and the model gives their labels a probability of {1 - missed:.2f} ({1 - overall:.2f} over all)."
-        )
-    return f"{said} and the model misses them by {missed:.3g} on average ({overall:.3g} over all)."
+        sure, usual = 1 - missed, 1 - overall
+        return f"{said} and the model gives {their} a probability of {sure:.2f} on average ({usual:.2f} over all)."
+    return f"{said} and the model misses {them} by {missed:.3g} on average ({overall:.3g} over all)."
 
 
 def _reason(found: "Explanation") -> str:

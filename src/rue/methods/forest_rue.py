@@ -16,6 +16,7 @@ from rue.classify import wrong
 from rue.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
 from rue.derivatives import outputs
 from rue.errors import ModelError, RueWarning, SettingError
+from rue.explain.leaves import LeafLens
 from rue.features import Array, Standardiser, coordinates, training_points
 from rue.influence import Meat
 from rue.methods.fitting import Fitting, fitting
@@ -52,6 +53,7 @@ class ForestRUE:
         with fitting(self, model, data) as fit:
             known = _known(fit, self.resampler, self.meat)
             spread = ForestSpread(known)
+            lens = LeafLens(known.forest, known.influence, known.leaf, known.targets, fit.data, self.resampler)
             if not fit.model.family.gaussian:
                 if self.meat is None and not known.influence.left_out:
                     text = (
@@ -61,7 +63,7 @@ class ForestRUE:
                     )
                     fit.said.append(text)
                     warnings.warn(text, RueWarning, stacklevel=2)
-                return fit.auditor(spread, _facts(known), noise=False)
+                return fit.auditor(spread, _facts(known), noise=False, lens=lens)
             judged = _out_of_bag(known)
             if len(judged.rows) < FEWEST:
                 text = (
@@ -71,9 +73,10 @@ class ForestRUE:
                 )
                 fit.said.append(text)
                 warnings.warn(text, RueWarning, stacklevel=2)
-                return fit.auditor(spread, _facts(known), noise=False)
+                return fit.auditor(spread, _facts(known), noise=False, lens=lens)
             errors, facts, degrees = _weigh(fit, known, judged, self.seed)
-            return fit.auditor(replace(spread, errors=errors), {**_facts(known), **facts}, noise=False, degrees=degrees)
+            whole = {**_facts(known), **facts}
+            return fit.auditor(replace(spread, errors=errors), whole, noise=False, degrees=degrees, lens=lens)
 
 
 @dataclass(frozen=True)

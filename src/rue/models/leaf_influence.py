@@ -28,11 +28,12 @@ class LeafInfluence:
     unseen: NDArray[np.bool_] = field(repr=False)  # (n, T), trees that saw nothing of the row's unit
     out_of_bag: Array = field(repr=False)  # (n, k), their mean; the forest's own where there are none
     left_out: bool
+    share: Any = field(repr=False)  # sparse (d, n): the weight of each row in each leaf's mean
 
     def covariance(self, leaf: Whole, weights: WeightCovariance, use: NDArray[np.bool_] | None = None) -> Array:
         """Of predictions (c, k, k) at leaves (c, T), of the trees in `use` (c, T) where it is given."""
         k, units = len(self.pulls), self.pulls[0].shape[1]
-        mean = _averaging(leaf, self.pulls[0].shape[0], use)
+        mean = averaging(leaf, self.pulls[0].shape[0], use)
         moved = [mean @ pull for pull in self.pulls]  # sparse (c, u): how each unit pulls on each output
         total = [np.asarray(one.sum(axis=1)).ravel() for one in moved]
         found = np.empty((len(leaf), k, k))
@@ -69,7 +70,8 @@ def leaf_influence(
     entry, shape = bags.share[:, None] * residual, (len(forest.values), int(unit.max()) + 1)
     pulls = tuple(csr_array((entry[:, j], (bags.place, unit[bags.row])), shape=shape) for j in range(targets.shape[1]))
     within: Array = np.stack([np.stack([a.multiply(b).sum(axis=1) for b in pulls], axis=-1) for a in pulls], axis=1)
-    return LeafInfluence(pulls, within, bags.unseen, out_of_bag, left_out)
+    share = csr_array((bags.share, (bags.place, bags.row)), shape=(len(forest.values), len(leaf)))
+    return LeafInfluence(pulls, within, bags.unseen, out_of_bag, left_out, share)
 
 
 class _Bags(NamedTuple):
@@ -98,7 +100,7 @@ def _bags(forest: Forest, leaf: Whole, weight: Array, unit: Whole) -> _Bags:
 def _out_of_bag(forest: Forest, leaf: Whole, unseen: NDArray[np.bool_]) -> Array:
     """Means over the trees that have not seen a row's unit; without such trees, over all."""
     use = unseen | (unseen.sum(1) == 0)[:, None]
-    return np.asarray(_averaging(leaf, len(forest.values), use) @ forest.values)
+    return np.asarray(averaging(leaf, len(forest.values), use) @ forest.values)
 
 
 def _check_means(entry: Array, place: Whole, targets: Array) -> None:
@@ -112,7 +114,7 @@ def _check_means(entry: Array, place: Whole, targets: Array) -> None:
         )
 
 
-def _averaging(leaf: Whole, d: int, use: NDArray[np.bool_] | None) -> Any:
+def averaging(leaf: Whole, d: int, use: NDArray[np.bool_] | None) -> Any:
     """Sparse (c, d): one over the number of trees at the leaves of each row."""
     from scipy.sparse import csr_array
 

@@ -1,0 +1,79 @@
+"""How training rows bear on a forest's prediction: through the leaf means they share with it."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.concepts import Inputs, Resampler
+from rue.data import Rows
+from rue.explain.lens import Array, Sight, Usual, Whole
+from rue.explain.misfit import ROWS, usual_rows
+from rue.models.leaf_influence import LeafInfluence, averaging
+from rue.randomness import generator
+
+
+@dataclass(frozen=True)
+class LeafLens:
+    """A prediction is a mean of training targets: aᵢ(x) is the weight of row i in it, and k = aᵢ².
+
+    Similar are rows that share leaves (Breiman's proximity); density is Σ aᵢ², one over the effective number of rows.
+    """
+
+    forest: Any = field(repr=False)  # the model's core
+    influence: LeafInfluence = field(repr=False)
+    leaf: Whole = field(repr=False)  # (n, T)
+    targets: Array = field(repr=False)  # (n, k)
+    data: Rows = field(repr=False)
+    resampler: Resampler
+
+    @cached_property
+    def residual(self) -> Array:
+        """Out of the bag."""
+        return self.influence.out_of_bag - self.targets
+
+    @cached_property
+    def usual(self) -> Usual | None:
+        """Some training rows by the trees that have seen nothing of their unit; None where there are none."""
+        usable = np.flatnonzero(self.influence.unseen.any(axis=1) & (self.data.weight.numpy() > 0))
+        if len(usable) < 2:
+            return None
+        drawn = torch.randperm(len(usable), generator=generator(0))[:ROWS].numpy()
+        rows = np.sort(usable[drawn])
+        share = self._mean(self.leaf[rows], self.influence.unseen[rows]) @ self.influence.share
+        density = np.asarray(share.multiply(share).sum(axis=1)).ravel()
+        return usual_rows(rows, density, self.residual, self.data.weight.numpy(), self._similar_rows)
+
+    def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
+        """Leaves of the inputs, and who else is in them."""
+        mean = self._mean(self.forest.leaf(inputs).numpy())
+        mixed = contrast.numpy()
+        moved = sum(mixed[:, j, None] * (mean @ pull).toarray() for j, pull in enumerate(self.influence.pulls))
+        pull = -np.asarray(moved)  # a weight moves the mean towards its row, against its loss's slope
+        share = (mean @ self.influence.share).toarray()
+        kernel = (mixed**2).sum(axis=1, keepdims=True) * share**2
+        return Sight(pull, pull, kernel, (mean @ self._members).toarray(), (share**2).sum(axis=1))
+
+    def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
+        """To first order, the sum of what leaving each out does."""
+        return float(self.look(inputs, contrast).change[0][np.unique(self.data.unit.numpy()[rows])].sum())
+
+    def _similar_rows(self, rows: Whole) -> Array:
+        found = (self._mean(self.leaf[rows], self.influence.unseen[rows]) @ self._members).toarray()
+        unit = self.data.unit.numpy()
+        return np.where(unit[rows][:, None] == unit[None, :], 0.0, found)
+
+    @cached_property
+    def _members(self) -> Any:
+        """Sparse (d, n): which rows are in which leaf."""
+        from scipy.sparse import csr_array
+
+        n, trees = self.leaf.shape
+        places, rows = self.leaf.ravel(), np.repeat(np.arange(n), trees)
+        return csr_array((np.ones(n * trees), (places, rows)), shape=(self.influence.share.shape[0], n))
+
+    def _mean(self, leaf: Whole, use: Any = None) -> Any:
+        return averaging(leaf, self.influence.share.shape[0], use)
