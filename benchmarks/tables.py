@@ -73,6 +73,8 @@ def _shown(value: object) -> str:
 
 TABLES = {  # page, name: what makes the table
     ("classification.md", "classification"): classification,
+    ("explain.md", "removal"): lambda: plain("explain/removal.csv"),
+    ("explain.md", "regions"): lambda: plain("explain/regions.csv"),
     ("models.md", "estimators"): lambda: plain("models/estimators.csv"),
     ("trees.md", "boosted"): lambda: plain("models/boosted.csv"),
     ("trees.md", "speed"): lambda: plain("models/speed.csv"),

@@ -1707,6 +1707,33 @@ ESTIMATORS = [
     ),
 ]
 
+WHY = [
+    BadInput(
+        "A method without influences is asked why",
+        lambda: audit(method=rue.KernelDensity()).explain(0),
+        InputError,
+        r"no training row's influence.*LinearRUE, CalibratedRUE",
+    ),
+    BadInput(
+        "A row is explained that was not audited",
+        lambda: audit().explain(500),
+        SettingError,
+        r"row is 500, expected 0 to \d+, one of the \d+ audited rows",
+    ),
+    BadInput(
+        "An output is explained that the model does not have",
+        lambda: audit().explain(0, output=3),
+        SettingError,
+        r"output is 3, expected 0 to 0, one of the model's 1 outputs",
+    ),
+    BadInput(
+        "Rows are left out that were never there",
+        lambda: audit().explain(0).without([99]),
+        InputError,
+        r"units must be numbers from 0 to 19, as in explanation.order; got \[99\]",
+    ),
+]
+
 BAD_INPUTS = [
     *LOSSES,
     *MODULES,
@@ -1721,6 +1748,7 @@ BAD_INPUTS = [
     *DECISIONS,
     *CALIBRATION,
     *ESTIMATORS,
+    *WHY,
 ]
 
 

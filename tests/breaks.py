@@ -35,6 +35,7 @@ POLICY = "tests/test_policy.py"
 SPLIT = "tests/test_conformal.py"
 JACK = "tests/test_jackknife_plus.py"
 FULL = "tests/test_full_conformal.py"
+EXPLAIN = "tests/test_explain.py"
 EVAL = "tests/test_evaluate.py"
 CALIBRATED = "tests/test_calibrated_rue.py"
 SMOOTHER = "tests/test_smoother.py"
@@ -681,6 +682,55 @@ BREAKS = [
         "view(counts.shape).masked_fill(~counts, 0.0)",
         "view(counts.shape)",
         TOKENS,
+    ),
+    Break(
+        "influences that are not centred",
+        "explain/explain.py",
+        "parts = spread(self.lens.resampler, torch.from_numpy(sight.pull)).square().numpy()",
+        "parts = sight.pull**2",
+        EXPLAIN,
+    ),
+    Break(
+        "example weights left out of an explanation",
+        "explain/gradients.py",
+        "return self.data.weight.to(self._slopes)[:, None] * self._slopes",
+        "return self._slopes",
+        EXPLAIN,
+    ),
+    Break(
+        "a unit left out as if it had no leverage",
+        "explain/gradients.py",
+        "return self._pulls if self._left is None else self._left.pull",
+        "return self._pulls",
+        EXPLAIN,
+    ),
+    Break(
+        "rows left out together as if alone",
+        "left_out.py",
+        'slope.reshape(1, -1))["pull"][0]',
+        'slope.reshape(1, -1))["pull"][0] * 0 + slope.flatten()',
+        EXPLAIN,
+    ),
+    Break(
+        "a training row compared with itself",
+        "explain/gradients.py",
+        "_mean_diagonal(self._left.reach[rows.to(self._left.reach.device)])",
+        "_mean_diagonal((self._left.turn.inverse() @ self._left.reach)[rows])",
+        EXPLAIN,
+    ),
+    Break(
+        "the slope of a link left out of an explanation",
+        "auditor.py",
+        "contrast=target.contrast * slope,",
+        "contrast=target.contrast,",
+        EXPLAIN,
+    ),
+    Break(
+        "a reason by percentile alone",
+        "explain/explanation.py",
+        "few, bad = self.density.times, self.misfit.times",
+        "few, bad = self.density.percentile, self.misfit.percentile",
+        EXPLAIN,
     ),
 ]
 

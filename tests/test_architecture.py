@@ -90,6 +90,7 @@ def test_the_public_names_are_these():
             *("CalibratedRUE", "RUE", "LinearRUE", "Laplace", "BootstrapSGD", "KernelDensity", "NearestNeighbours"),
             *("ErrorForest", "ForestRUE", "Homoscedastic", "ClassifierRUE", "Confidence"),
             *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
+            *("Explanation", "Explanations"),
             *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
             *("errors", "quiet", "tokens"),
         ]

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rue.concepts import Decision, Inputs, Model
 from rue.derivatives import outputs
@@ -14,6 +15,7 @@ from rue.explain.lens import Array, Lens, Whole
 from rue.explain.misfit import misfit
 from rue.explain.people import TrainingTable
 from rue.explain.target import Target
+from rue.randomness import untouched
 from rue.resample import spread
 from rue.trees import leaves, take
 
@@ -62,8 +64,8 @@ class Explainer:
         misfits = density
         if usual is not None:
             local = misfit(sight.similarity, self.lens.residual, self.lens.data.weight.numpy(), usual.power)
-            density = [_standing(value, usual.density) for value in sight.density]
-            misfits = [_standing(value, usual.misfit) for value in local]
+            density = [_standing(value, usual.density, 1) for value in sight.density]
+            misfits = [_standing(value, usual.misfit, 2) for value in local]
         return [
             Explanation(
                 row=int(rows[i]),
@@ -80,14 +82,21 @@ class Explainer:
                 misfit=misfits[j],
                 compared=0 if usual is None else len(usual.density),
                 training=self.training,
-                leave=partial(self.lens.without, take(inputs, slice(j, j + 1)), contrast[j : j + 1]),
+                leave=partial(self._leave, take(inputs, slice(j, j + 1)), contrast[j : j + 1]),
             )
             for j, i in enumerate(part)
         ]
 
+    def _leave(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
+        """Asked for later, whatever mode torch is in then."""
+        with untouched(), torch.inference_mode(False):
+            return self.lens.without(inputs, contrast, rows)
 
-def _standing(value: float, usual: Array) -> Standing:
-    return Standing(float(value), 100 * float((usual < value).mean()))
+
+def _standing(value: float, usual: Array, power: int) -> Standing:
+    """A variance goes with scarcity and with the square of a misfit."""
+    middle = max(float(np.median(usual)), float(np.finfo(np.float64).tiny))
+    return Standing(float(value), 100 * float((usual < value).mean()), (float(value) / middle) ** power)
 
 
 def readable(residual: Array, decision: Decision | None) -> Array:

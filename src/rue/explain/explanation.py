@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Reason = Literal["too few similar rows", "similar rows fitted badly", "nothing unusual", "not known"]
-UNUSUAL = 75.0  # percentile of the training rows above which one of the two reasons is worth naming
+UNUSUAL = 1.5  # times the usual variance from which a reason is worth naming
 
 
 class Standing(NamedTuple):
-    """A value, and the percentage of training rows, each left out, whose value is below it."""
+    """A value beside those of the training rows, each left out."""
 
     value: float
-    percentile: float
+    percentile: float  # of them lie below it
+    times: float  # what it makes of a variance, where their median makes one
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,10 @@ class Explanation:
 
     @property
     def reason(self) -> Reason:
-        """Which of the two is the less usual, beside the training rows."""
+        """Which of the two makes more of the variance: it is about scarcity times squared misfit (Claim 1)."""
         if self.density is None or self.misfit is None:
             return "not known"
-        few, bad = self.density.percentile, self.misfit.percentile
+        few, bad = self.density.times, self.misfit.times
         if max(few, bad) < UNUSUAL:
             return "nothing unusual"
         return "too few similar rows" if few >= bad else "similar rows fitted badly"
@@ -145,8 +146,10 @@ class Explanations:
     residual: Array = field(repr=False)  # (s, t)
     density: Array | None = field(repr=False)
     density_percentile: Array | None = field(repr=False)
+    density_times: Array | None = field(repr=False)
     misfit: Array | None = field(repr=False)
     misfit_percentile: Array | None = field(repr=False)
+    misfit_times: Array | None = field(repr=False)
     reason: tuple[Reason, ...] = field(repr=False)
     sentence: tuple[str, ...] = field(repr=False)
     training: TrainingTable = field(repr=False)
@@ -192,8 +195,10 @@ class Explanations:
             residual=listed("residual", rows),
             density=standing("density", "value"),
             density_percentile=standing("density", "percentile"),
+            density_times=standing("density", "times"),
             misfit=standing("misfit", "value"),
             misfit_percentile=standing("misfit", "percentile"),
+            misfit_times=standing("misfit", "times"),
             reason=tuple(one.reason for one in found),
             sentence=tuple(one.sentence for one in found),
             training=found[0].training,

@@ -39,17 +39,14 @@ def _deciders(found: "Explanation") -> str:
 def _reason(found: "Explanation") -> str:
     if found.density is None or found.misfit is None:
         return "Whether similar rows are few, or fitted badly, is not known for this model."
-    few, bad = found.density.percentile, found.misfit.percentile
-    beside = f"of {found.compared} training rows, each left out"
+    few, bad = (np.floor(standing.percentile) for standing in (found.density, found.misfit))
+    rows = f"{found.compared} training rows"
     if found.reason == "too few similar rows":
-        return f"Similar rows are scarcer than for {_percent(few)} {beside}, and fitted worse than for {_percent(bad)}."
+        return (
+            f"Similar rows are too few: scarcer than around {few:.0f} % of {rows} (and fitted worse than {bad:.0f} %)."
+        )
     if found.reason == "similar rows fitted badly":
-        return f"Similar rows are fitted worse than for {_percent(bad)} {beside}, and scarcer than for {_percent(few)}."
+        return f"Similar rows are fitted badly: worse than around {bad:.0f} % of {rows} (and scarcer than {few:.0f} %)."
     return (
-        f"Neither is unusual: similar rows are scarcer than for {_percent(few)} {beside}, and fitted worse than for "
-        f"{_percent(bad)}."
+        f"Nothing is unusual: such rows are scarcer than around {few:.0f} % of {rows}, fitted worse than {bad:.0f} %."
     )
-
-
-def _percent(value: float) -> str:
-    return f"{np.floor(value):.0f} %"

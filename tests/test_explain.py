@@ -1,0 +1,313 @@
+"""Why: contributions that sum to the variance, influences against refits, the split against known regions."""
+
+import importlib.util
+from pathlib import Path
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.preprocessing import StandardScaler
+
+import rue
+from cases import CASES
+from rue.errors import InputError, SettingError
+from rue.explain import explain
+
+ROOT = Path(__file__).parent.parent
+spec = importlib.util.spec_from_file_location("explanations", ROOT / "benchmarks" / "explanations.py")
+truth = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(truth)
+
+FRAME = load_diabetes(as_frame=True)
+X, y = FRAME.data.iloc[:120], FRAME.target.iloc[:120]
+NEW = FRAME.data.iloc[120:130]
+GROUP = np.array([f"site {i % 30}" for i in range(120)])
+WEIGHT = np.linspace(0.0, 2.0, 120)
+RIDGE = Ridge(alpha=0.1).fit(X, y)
+
+
+def ridge(data=None, method=None):
+    return (method or rue.LinearRUE()).fit(rue.wrap(RIDGE), data or (X, y)).audit(NEW)
+
+
+def margin_variance(audit, i):
+    order = np.argsort(-audit.outputs[i])
+    contrast = np.zeros(audit.outputs.shape[1])
+    contrast[order[0]], contrast[order[1]] = 1, -1
+    return contrast @ audit.covariance[i] @ contrast
+
+
+@pytest.mark.parametrize(
+    ("data", "method"),
+    [
+        ((X, y), rue.LinearRUE()),
+        ((X, y), rue.CalibratedRUE()),
+        ((X, y), rue.LinearRUE(meat="HC3")),
+        ((X, y), rue.LinearRUE(resampler=rue.resample.Poisson())),
+        ((X, y), rue.LinearRUE(resampler=rue.resample.BayesianBootstrap())),
+        (rue.Data(X, y, group=GROUP), rue.LinearRUE()),
+        (rue.Data(X, y, group=GROUP), rue.LinearRUE(meat="HC3")),
+        (rue.Data(X, y, group=GROUP), rue.CalibratedRUE()),
+        (rue.Data(X, y, weight=WEIGHT), rue.LinearRUE()),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_contributions_sum_to_the_resampling_variance(data, method):
+    audit = ridge(data, method)
+    for i in range(3):
+        found = audit.explain(i)
+        assert found.contribution.sum() == pytest.approx(audit.std[i] ** 2, rel=1e-8)
+        assert found.variance == pytest.approx(audit.std[i] ** 2, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_contributions_sum_to_the_variance_of_the_output_that_would_move_most(name):
+    case = CASES[name]()
+    audit = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    if audit.decision is not None:
+        pytest.skip("classes are explained by margins")
+    spread = np.diagonal(audit.covariance, axis1=1, axis2=2)
+    found = audit.explain()
+    np.testing.assert_allclose(found.variance, spread.max(axis=1), rtol=1e-8, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_contributions_of_classifiers_sum_to_the_variance_of_the_margin():
+    iris = load_iris()
+    for model in (LogisticRegression(max_iter=1000), RandomForestClassifier(30, random_state=0)):
+        audit = rue.audit(model.fit(iris.data, iris.target), train=(iris.data, iris.target), inputs=iris.data[::15])
+        for i in range(4):
+            assert audit.explain(i).variance == pytest.approx(margin_variance(audit, i), rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestRegressor(30, min_samples_leaf=3, random_state=0),
+        lightgbm.LGBMRegressor(n_estimators=20, verbose=-1),
+        PoissonRegressor(alpha=0.1),
+        TransformedTargetRegressor(Ridge(0.1), transformer=StandardScaler()),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_contributions_sum_to_the_variance_in_units_of_the_prediction(model):
+    wrapped = rue.wrap(model.fit(X, y))
+    method = rue.ForestRUE() if not wrapped.family.joint else rue.LinearRUE()
+    audit = method.fit(wrapped, (X, y)).audit(NEW)
+    for i in range(3):
+        found = audit.explain(i)
+        assert found.variance == pytest.approx(audit.std[i] ** 2, rel=1e-8)
+        assert found.prediction == pytest.approx(audit.prediction[i], rel=1e-6)
+
+
+def test_influences_and_kernel_are_those_of_the_equations_written_out():
+    audit = ridge()
+    centred = X.to_numpy() - X.to_numpy().mean(axis=0)
+    full = np.column_stack([centred, np.ones(120)])  # the intercept is not penalised
+    inverse = np.linalg.inv(full.T @ full + np.diag([0.1] * 10 + [0.0]))
+    at = np.append(NEW.to_numpy()[2] - X.to_numpy().mean(axis=0), 1.0)
+    residual = RIDGE.predict(X) - y.to_numpy()
+    weight = full @ inverse @ at
+    found = audit.explain(2)
+    np.testing.assert_allclose(found.kernel, weight**2, rtol=1e-7)
+    np.testing.assert_allclose(found.pull, weight * residual, rtol=1e-7)
+    moved = weight * residual
+    np.testing.assert_allclose(found.contribution, (moved - moved.mean()) ** 2, rtol=1e-7)
+    own = np.einsum("ij,jk,ik->i", full, inverse, full)
+    np.testing.assert_allclose(found.similarity, weight**2 / (own * (at @ inverse @ at)), rtol=1e-7)
+
+
+def test_leaving_a_row_out_changes_a_linear_prediction_as_said():
+    found = ridge().explain(4)
+    for unit in found.order[:5]:
+        kept = np.delete(np.arange(120), unit)
+        again = Ridge(alpha=0.1).fit(X.iloc[kept], y.iloc[kept]).predict(NEW)[4]
+        assert found.change[unit] == pytest.approx(again - RIDGE.predict(NEW)[4], rel=1e-6)
+        assert found.without([unit]) == pytest.approx(found.change[unit], rel=1e-9)
+
+
+def test_leaving_groups_or_many_rows_out_together_changes_a_linear_prediction_as_said():
+    found = ridge(rue.Data(X, y, group=GROUP)).explain(4)
+    for units in (found.order[:1], found.order[:3]):
+        kept = ~np.isin(GROUP, found.label[units])
+        again = Ridge(alpha=0.1).fit(X[kept], y[kept]).predict(NEW)[4]
+        assert found.without(units) == pytest.approx(again - RIDGE.predict(NEW)[4], rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_rows_that_are_coupled_have_contributions_that_sum_and_no_split():
+    torch.manual_seed(0)
+    inputs = torch.randn(40, 2, dtype=torch.float64)
+    time = torch.distributions.Exponential(torch.exp(inputs[:, 0])).sample().double()
+    targets = torch.stack([time, torch.ones(40, dtype=torch.float64)], dim=1)
+    net = torch.nn.Linear(2, 1, bias=False).double()
+    audit = rue.LinearRUE().fit(rue.wrap(net, loss="cox", l2=1.0), (inputs, targets)).audit(inputs[:3])
+    found = audit.explain(1)
+    assert found.variance == pytest.approx(audit.std[1] ** 2, rel=1e-8)
+    assert found.reason == "not known"
+    assert found.density is None
+
+
+def test_without_its_ten_most_influential_rows_a_linear_prediction_moves_as_said():
+    found = truth.removal(0, count=20)
+    assert found.direction >= 0.9
+    assert found.correlation >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hidden", [10, 20])
+def test_without_its_ten_most_influential_rows_a_network_s_prediction_moves_as_said(hidden):
+    found = truth.removal(hidden, count=30)
+    assert found.direction >= 0.9
+    assert found.correlation >= 0.9
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+@pytest.mark.parametrize(("kind", "features"), [("net", 1), ("polynomial ridge", 2)])
+def test_the_split_names_the_right_reason_in_nine_of_ten_cases(kind, features):
+    found = truth.named(kind, features, seed=0)
+    assert found["sparse"] >= 0.9
+    assert found["bad"] >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+@pytest.mark.parametrize("kind", ["net", "polynomial ridge"])
+@pytest.mark.parametrize("features", [1, 2, 4])
+def test_the_split_names_the_right_reason_on_every_kind_of_model(kind, features):
+    found = pd.DataFrame([truth.named(kind, features, seed) for seed in range(4)]).mean()
+    assert found["sparse"] >= 0.9
+    assert found["bad"] >= 0.9
+
+
+def test_percentiles_of_training_rows_are_even_when_each_is_left_out():
+    """A row that is left out ranks among the others as any of them: no row looks usual because it was trained on."""
+    auditor = rue.LinearRUE().fit(rue.wrap(RIDGE), (X, y))
+    usual = auditor.lens.usual
+    assert len(usual.density) == 120
+    assert (usual.density > np.array([auditor.audit(X).explain(i).density.value for i in range(120)])).all()
+
+
+@settings(max_examples=10)
+@given(cells=st.integers(1, 2000))
+def test_the_size_of_a_block_never_changes_an_explanation(cells):
+    audit = ridge()
+    whole = audit.explain(top=3)
+    before, explain.CELLS = explain.CELLS, cells
+    try:
+        parts = audit.explain(top=3)
+    finally:
+        explain.CELLS = before
+    np.testing.assert_allclose(parts.share, whole.share, rtol=1e-9)
+    assert parts.sentence == whole.sentence
+
+
+def test_no_more_than_a_block_of_pairs_is_looked_at_together(monkeypatch):
+    audit, seen = ridge(), []
+    look = type(audit.explainer.func.__self__.lens).look
+
+    def counted(self, inputs, contrast):
+        seen.append(len(inputs))
+        return look(self, inputs, contrast)
+
+    monkeypatch.setattr("rue.explain.gradients.GradientLens.look", counted)
+    monkeypatch.setattr(explain, "CELLS", 3 * 120)
+    audit.explain()
+    assert max(seen) == 3
+    assert sum(seen) == 10
+
+
+def test_all_rows_at_once_say_what_each_says_alone():
+    audit = ridge()
+    found = audit.explain(top=4, noun="patients")
+    for i in (0, 7):
+        one = audit.explain(i, noun="patients")
+        assert found.sentence[i] == one.sentence == str(one)
+        assert found.reason[i] == one.reason
+        assert found.half[i] == one.half
+        np.testing.assert_array_equal(found.unit[i], one.order[:4])
+        np.testing.assert_allclose(found.change[i], one.change[one.order[:4]])
+        assert found.density_percentile[i] == one.density.percentile
+    assert len(found) == 10
+    assert found.to_frame()["sentence"].str.contains("of 120 patients decide").all()
+
+
+def test_a_frame_s_own_index_and_columns_are_beside_each_influence():
+    named = X.set_axis([f"patient {i}" for i in range(120)], axis=0)
+    found = rue.LinearRUE().fit(rue.wrap(RIDGE), (named, y)).audit(NEW).explain(0)
+    frame = found.to_frame(top=5)
+    assert list(frame.columns) == [
+        *("row", "share", "change_without", "kernel_share", "similarity", "residual"),
+        *X.columns,
+        "target",
+    ]
+    assert frame["row"].str.startswith("patient").all()
+    first = int(frame["row"][0].split()[1])
+    assert frame["bmi"][0] == X["bmi"].iloc[first]
+    assert frame["target"][0] == y.iloc[first]
+    assert frame["share"].is_monotonic_decreasing
+
+
+def test_groups_are_named_and_stand_by_the_row_that_bears_most():
+    frame = ridge(rue.Data(X, y, group=GROUP)).explain(0).to_frame(top=3)
+    assert frame.columns[0] == "group"
+    assert frame["group"].str.startswith("site").all()
+    found = ridge(rue.Data(X, y, group=GROUP)).explain(0)
+    for unit in range(5):
+        rows = np.flatnonzero(found.unit == unit)
+        most = rows[np.argmax((found.kernel * found.residual**2)[rows])]
+        assert found.representative[unit] == most
+
+
+def test_a_dataset_without_columns_has_row_numbers_alone():
+    rows = torch.utils.data.TensorDataset(torch.tensor(X.to_numpy()), torch.tensor(y.to_numpy()))
+    net = torch.nn.Linear(10, 1).double()
+    found = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), rows).audit(NEW.to_numpy()).explain(0)
+    assert list(found.to_frame().columns[:2]) == ["row", "share"]
+    assert "x0" not in found.to_frame()
+
+
+def test_half_of_the_spread_is_counted_from_the_largest_part():
+    found = ridge().explain(3)
+    parts = np.sort(found.share)[::-1]
+    assert parts[: found.half].sum() >= 0.5 > parts[: found.half - 1].sum()
+    assert f"{found.half} of 120 training rows decide half" in found.sentence
+
+
+def test_one_output_of_several_can_be_asked_for():
+    both = np.column_stack([y, 10 * y])
+    model = Ridge(alpha=0.1).fit(X, both)
+    audit = rue.LinearRUE().fit(rue.wrap(model), (X, both)).audit(NEW)
+    assert audit.explain(0).of == "output 1"
+    assert audit.explain(0, output=0).variance == pytest.approx(audit.covariance[0, 0, 0], rel=1e-8)
+
+
+def test_an_explanation_leaves_random_numbers_as_they_were_and_works_in_inference_mode():
+    audit, before = ridge(), torch.get_rng_state()
+    with torch.inference_mode():
+        found = audit.explain(0)
+        assert np.isfinite(found.without(found.order[:2]))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_what_cannot_be_explained_is_refused_with_words():
+    model = rue.wrap(RIDGE)
+    with pytest.raises(InputError, match="influence"):
+        rue.KernelDensity().fit(model, (X, y)).audit(NEW).explain(0)
+    with pytest.raises(SettingError, match="one of the 10 audited rows"):
+        ridge().explain(10)
+    with pytest.raises(SettingError, match="one of the model's 1 outputs"):
+        ridge().explain(0, output=1)
+    with pytest.raises(InputError, match="units must be numbers from 0 to 119"):
+        ridge().explain(0).without([120])
