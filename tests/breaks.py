@@ -427,7 +427,7 @@ BREAKS = [
         "bounded = own > 0",
         FULL,
     ),
-    Break("infinite limits refused", "evaluate.py", "_columns(endless=True, y", "_columns(y", EVAL),
+    Break("infinite limits refused", "evaluate.py", "columns(endless=True, y", "columns(y", EVAL),
     Break(
         "a row's own residual kept in its neighbours' mean",
         "calibrate/smoother.py",

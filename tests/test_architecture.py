@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 LAYERS = [
     {"errors"},
-    {"memory", "progress", "randomness", "settings", "trees"},
+    {"columns", "memory", "progress", "randomness", "settings", "trees"},
     {"concepts"},
     {"losses"},
     {"models"},
