@@ -89,7 +89,7 @@ def test_the_public_names_are_these():
             *("ErrorForest", "ForestRUE", "Homoscedastic", "ClassifierRUE", "Confidence"),
             *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
             *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
-            *("errors", "quiet", "tokens"),
+            *("errors", "plots", "quiet", "tokens"),
         ]
     )
     assert all(hasattr(rue, name) for name in rue.__all__)
