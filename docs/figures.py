@@ -69,4 +69,4 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else OUT
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in drawn().items():
-        figure.savefig(folder / f"{name}.png", dpi=DPI, metadata={"Software": None})
+        figure.savefig(folder / f"{name}.png", dpi=DPI, metadata={"Software": None}, pil_kwargs={"optimize": True})

@@ -81,7 +81,7 @@ def _draw_classes(axes: "Axes", grid: Array, audit: Audit) -> None:
     for column, class_, (colour, dash) in zip(share.T, names, STYLES, strict=False):
         axes.plot(grid, column, color=colour, linestyle=dash, label=f"class {class_}")
     axes.set_ylim(-0.02, 1.02)
-    axes.set_ylabel("averaged probability")
+    axes.set_ylabel("probability")
 
 
 def _varied(row: Any, feature: int | str, grid: Array) -> tuple[Any, str]:

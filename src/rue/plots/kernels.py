@@ -38,7 +38,9 @@ def _along(explanation: Explained, x: ArrayLike, at: float | None) -> "Figure":
     for axes in (above, below):
         axes.set_ylim(bottom=0)
         if at is not None:
-            axes.axvline(at, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"the audited input, {at:.4g}")
+            axes.axvline(
+                at, color=COLOURS[1], linestyle="--", linewidth=1.2, zorder=4, label=f"the audited input, {at:.4g}"
+            )
     if at is not None:
         above.legend(frameon=False, fontsize=SMALL)
     above.set_ylabel("kernel $k(x, x_i)$")
