@@ -48,6 +48,7 @@ SCIKIT = "tests/test_scikit_learn.py"
 TREES = "tests/test_trees.py"
 FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
+PLOTS = "tests/test_plots.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -682,6 +683,31 @@ BREAKS = [
         "view(counts.shape)",
         TOKENS,
     ),
+    Break(
+        "Student-t tails of another std",
+        "evaluate.py",
+        "stdtrit(degrees, share) * sqrt((degrees - 2) / degrees)",
+        "stdtrit(degrees, share)",
+        EVAL,
+    ),
+    Break(
+        "members before the link",
+        "auditor.py",
+        "self.model.response.value(found.reshape(-1, found.shape[-1]))",
+        "found.reshape(-1, found.shape[-1])",
+        PLOTS,
+    ),
+    Break("a band of 90 %", "plots/coverage.py", "CONFIDENCE = 0.95", "CONFIDENCE = 0.9", PLOTS),
+    Break(
+        "thirds of the rows as they come",
+        "plots/coverage.py",
+        'np.argsort(scores, kind="stable")',
+        "np.arange(scores.size)",
+        PLOTS,
+    ),
+    Break("rise drawn as fall", "plots/influence.py", "np.sign(change) == sign", "np.sign(change) == -sign", PLOTS),
+    Break("residuals that are not squared", "plots/kernels.py", "residual**2, shade", "residual, shade", PLOTS),
+    Break("members out of the order of x", "plots/members.py", "members[:, order].T", "members.T", PLOTS),
 ]
 
 

@@ -53,9 +53,10 @@ def of_rows(explanation: Explained, **named: Any) -> list[Array]:
     """Columns that must have a value for each training row (n,) of the explanation."""
     n = np.size(explanation.kernel)
     for name, values in named.items():
-        if np.shape(values) != (n,):
+        shape = tuple(np.shape(values))
+        if shape != (n,):
             raise ShapeError(
-                f"{name} has shape {np.shape(values)}, expected one value for each of the n = {n} training rows, "
+                f"{name} has shape {shape}, expected one value for each of the n = {n} training rows, "
                 f"({n},); pass a column of the data that the auditor was fitted to"
             )
     return columns(**named)

@@ -12,6 +12,7 @@ from rue.plots.style import COLOURS, SMALL, called, one_panel, remark
 from rue.result import Array
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ROWS = 40  # strips that can be told apart
@@ -28,13 +29,12 @@ def members_spread(auditor: Auditor, inputs: Any, x: ArrayLike | None = None) ->
             f"the members predict {members.shape[2]} outputs, expected one to draw; draw one of "
             "auditor.members(inputs)[:, :, k] yourself"
         )
+    place = _places(x, members.shape[1])
     audit = auditor.audit(inputs)
     own = audit.prediction if audit.decision is None else np.asarray(audit.outputs)[:, 0]
     figure, axes = one_panel()
-    if x is None:
-        _strips(axes, members, own)
-    else:
-        _lines(axes, members, own, x)
+    (_strips if x is None else _lines)(axes, place, members, own)
+    axes.set_xlabel("input" if x is None else called(x, "x"))
     axes.set_ylabel("prediction" if audit.decision is None else "logit")
     rows = f"m = {len(own)} inputs, b = {len(members)} members of {audit.method}"
     remark(figure, f"{rows}, n = {audit.facts['n']} training rows")
@@ -44,27 +44,33 @@ def members_spread(auditor: Auditor, inputs: Any, x: ArrayLike | None = None) ->
     return figure
 
 
-def _lines(axes: Any, members: Array, own: Array, x: ArrayLike) -> None:
+def _places(x: ArrayLike | None, m: int) -> Array:
+    """Where each input lies: along x, or its number."""
+    if x is None:
+        if m > ROWS:
+            raise InputError(
+                f"there are {m} inputs, expected at most {ROWS} strips; pass fewer rows, or x to draw lines along it"
+            )
+        return np.arange(m, dtype=np.float64)
     (place,) = columns(x=x)
-    if place.size != own.size:
-        raise InputError(f"x has {place.size} rows and inputs have {own.size}, expected as many; pass the same rows")
+    if place.size != m:
+        raise InputError(f"x has {place.size} rows and inputs have {m}, expected as many; pass the same rows")
+    return place
+
+
+def _lines(axes: "Axes", place: Array, members: Array, own: Array) -> None:
     order = np.argsort(place, kind="stable")
     faint = max(0.1, min(0.7, 30 / len(members)))
     lines = axes.plot(place[order], members[:, order].T, color=COLOURS[0], linewidth=0.6, alpha=faint)
     lines[0].set_label("one member")
     axes.plot(place[order], own[order], color=COLOURS[1], linewidth=1.6, label="the prediction")
-    axes.set_xlabel(called(x, "x"))
 
 
-def _strips(axes: Any, members: Array, own: Array) -> None:
-    if own.size > ROWS:
-        raise InputError(
-            f"there are {own.size} inputs, expected at most {ROWS} strips; pass fewer rows, or x to draw lines along it"
-        )
-    place = np.arange(own.size)
+def _strips(axes: "Axes", place: Array, members: Array, own: Array) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     where = np.broadcast_to(place, members.shape)
     axes.scatter(where, members, s=6, color=COLOURS[0], alpha=0.2, linewidths=0, label="one member")
     axes.scatter(place, own, marker="_", s=90, color=COLOURS[1], linewidths=2, label="the prediction")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(-0.6, own.size - 0.4)
-    axes.set_xlabel("input")
