@@ -86,7 +86,7 @@ def _draw_classes(axes: "Axes", grid: Array, audit: Audit) -> None:
 
 def _varied(row: Any, feature: int | str, grid: Array) -> tuple[Any, str]:
     """The row (m times), its feature replaced by the grid (m,), and what the feature is called."""
-    if hasattr(row, "columns"):
+    if hasattr(row, "columns") and hasattr(row, "iloc"):  # of pandas; others are read as arrays
         return _varied_frame(row, feature, grid)
     found = np.asarray(row)
     if found.ndim == 2 and len(found) == 1:
