@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -1734,6 +1735,99 @@ WHY = [
     ),
 ]
 
+EXPLAINED = SimpleNamespace(
+    of="the prediction",
+    kernel=np.ones(5),
+    residual=np.ones(5),
+    unit=np.arange(5),
+    contribution=np.ones(5),
+    change=np.ones(5),
+    label=np.arange(5),
+)
+
+FIGURES = [
+    BadInput(
+        "Members are asked of a method in closed form",
+        lambda: rue.LinearRUE().fit(wrap(), (X, y)).members(X_new),
+        InputError,
+        r"LinearRUE draws no members.*fit rue.RUE instead",
+    ),
+    BadInput(
+        "A kernel is drawn along a feature of other rows",
+        lambda: rue.plots.kernel(EXPLAINED, X[:, 0]),
+        ShapeError,
+        r"x has shape \(20,\), expected one value for each of the n = 5 training rows.*pass a column",
+    ),
+    BadInput(
+        "An influence map gets a table instead of a column",
+        lambda: rue.plots.influence_map(EXPLAINED, np.ones(5), np.ones((5, 2))),
+        ShapeError,
+        r"y has shape \(5, 2\), expected one value for each.*pass a column",
+    ),
+    BadInput(
+        "Thirds of scores are drawn for other rows than the intervals",
+        lambda: rue.plots.coverage_by_tercile(np.ones(5), np.zeros(5), np.ones(5), np.ones(4)),
+        InputError,
+        r"score has 4 rows and y has 5.*pass the same rows",
+    ),
+    BadInput(
+        "Two rows are cut into thirds",
+        lambda: rue.plots.coverage_by_tercile(np.ones(2), np.zeros(2), np.ones(2), np.ones(2)),
+        InputError,
+        r"there are 2 rows, expected at least one for each third; pass more rows",
+    ),
+    BadInput(
+        "Spread and error are drawn in more bins than rows allow",
+        lambda: rue.plots.spread_and_error(np.ones(5), np.ones(5)),
+        InputError,
+        r"bins is 8 for 5 rows.*use fewer bins",
+    ),
+    BadInput(
+        "A score is drawn along one feature of several rows",
+        lambda: rue.plots.score_along(fit(), X_new, 0, [0.0, 1.0]),
+        ShapeError,
+        r"row has shape \(5, 3\), expected one input \(p,\); pass one row",
+    ),
+    BadInput(
+        "A score is drawn along a feature the row does not have",
+        lambda: rue.plots.score_along(fit(), X_new[0], 3, [0.0, 1.0]),
+        InputError,
+        r"feature is 3, expected 0 to 2; pass the number of a column",
+    ),
+    BadInput(
+        "A feature of an array is named",
+        lambda: rue.plots.score_along(fit(), X_new[0], "age", [0.0, 1.0]),
+        InputError,
+        r"array without names; pass a column number or a frame",
+    ),
+    BadInput(
+        "A feature is named that the data frame does not have",
+        lambda: rue.plots.score_along(fit(), pd.DataFrame({"age": [50], "dose": [1], "sex": [0]}), "bmi", [0.0, 1.0]),
+        InputError,
+        r"feature is 'bmi', expected one of age, dose, sex; name a column",
+    ),
+    BadInput(
+        "Members of several outputs are drawn",
+        lambda: rue.plots.members_spread(
+            rue.RUE(members=2).fit(wrap(linear(2)), (X, torch.stack([y, y], dim=1))), X_new
+        ),
+        ShapeError,
+        r"the members predict 2 outputs, expected one to draw; draw one of",
+    ),
+    BadInput(
+        "Members are drawn along a feature of other rows",
+        lambda: rue.plots.members_spread(rue.RUE(members=2).fit(wrap(), (X, y)), X_new, x=X[:, 0]),
+        InputError,
+        r"x has 20 rows and inputs have 5, expected as many; pass the same rows",
+    ),
+    BadInput(
+        "Members are drawn for more inputs than strips can be told apart",
+        lambda: rue.plots.members_spread(rue.RUE(members=2).fit(wrap(), (X, y)), X.repeat(3, 1)),
+        InputError,
+        r"there are 60 inputs, expected at most 40 strips; pass fewer rows",
+    ),
+]
+
 BAD_INPUTS = [
     *LOSSES,
     *MODULES,
@@ -1749,6 +1843,7 @@ BAD_INPUTS = [
     *CALIBRATION,
     *ESTIMATORS,
     *WHY,
+    *FIGURES,
 ]
 
 

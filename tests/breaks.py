@@ -49,6 +49,7 @@ SCIKIT = "tests/test_scikit_learn.py"
 TREES = "tests/test_trees.py"
 FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
+PLOTS = "tests/test_plots.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -428,7 +429,7 @@ BREAKS = [
         "bounded = own > 0",
         FULL,
     ),
-    Break("infinite limits refused", "evaluate.py", "_columns(endless=True, y", "_columns(y", EVAL),
+    Break("infinite limits refused", "evaluate.py", "columns(endless=True, y", "columns(y", EVAL),
     Break(
         "a row's own residual kept in its neighbours' mean",
         "calibrate/smoother.py",
@@ -732,6 +733,31 @@ BREAKS = [
         "few, bad = self.density.percentile, self.misfit.percentile",
         EXPLAIN,
     ),
+    Break(
+        "Student-t tails of another std",
+        "evaluate.py",
+        "stdtrit(degrees, share) * sqrt((degrees - 2) / degrees)",
+        "stdtrit(degrees, share)",
+        EVAL,
+    ),
+    Break(
+        "members before the link",
+        "auditor.py",
+        "self.model.response.value(found.reshape(-1, found.shape[-1]))",
+        "found.reshape(-1, found.shape[-1])",
+        PLOTS,
+    ),
+    Break("a band of 90 %", "plots/coverage.py", "CONFIDENCE = 0.95", "CONFIDENCE = 0.9", PLOTS),
+    Break(
+        "thirds of the rows as they come",
+        "plots/coverage.py",
+        'np.argsort(scores, kind="stable")',
+        "np.arange(scores.size)",
+        PLOTS,
+    ),
+    Break("rise drawn as fall", "plots/influence.py", "np.sign(change) == sign", "np.sign(change) == -sign", PLOTS),
+    Break("residuals that are not squared", "plots/kernels.py", "residual**2, shade", "residual, shade", PLOTS),
+    Break("members out of the order of x", "plots/members.py", "members[:, order].T", "members.T", PLOTS),
 ]
 
 

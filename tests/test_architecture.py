@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 LAYERS = [
     {"errors"},
-    {"memory", "progress", "randomness", "settings", "trees"},
+    {"columns", "memory", "progress", "randomness", "settings", "trees"},
     {"concepts"},
     {"losses"},
     {"models"},
@@ -92,7 +92,7 @@ def test_the_public_names_are_these():
             *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
             *("Explanation", "Explanations"),
             *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
-            *("errors", "quiet", "tokens"),
+            *("errors", "plots", "quiet", "tokens"),
         ]
     )
     assert all(hasattr(rue, name) for name in rue.__all__)

@@ -434,6 +434,7 @@ bad_inputs = {
     ),
     "a limit nan": (lambda: evaluate.coverage(one, [np.nan], [np.inf]), "lower is nan at row 0"),
     "too few degrees": (lambda: evaluate.nll(two, two, [1.0, 1.0], degrees=2.0), "degrees is 2, expected above 2"),
+    "too few degrees of a curve": (lambda: evaluate.calibration_curve(one, one, one, degrees=1.0), "degrees is 1, exp"),
     "a zero std": (lambda: evaluate.nll(two, two, [1.0, 0.0]), "std is 0 at row 1 .* above zero"),
     "a negative std": (lambda: evaluate.ence(two, [-1.0, 1.0], bins=1), "std is -1 at row 0 .* above zero"),
     "a negative loss": (
@@ -498,3 +499,13 @@ def test_student_scores_agree_with_numerical_integration(degrees):
     above = integrate.quad(lambda x: law.sf(x) ** 2, y, np.inf)[0]
     np.testing.assert_allclose(evaluate.crps([y], [mean], [std], degrees), below + above, rtol=1e-6)
     np.testing.assert_allclose(evaluate.nll([y], [mean], [std], degrees), -law.logpdf(y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("degrees", [2.5, 4.0, 30.0])
+def test_student_quantiles_of_unit_std_are_calibrated_under_their_own_degrees_only(degrees):
+    m = 1000
+    y = stats.t(degrees, scale=np.sqrt((degrees - 2) / degrees)).ppf((np.arange(m) + 0.5) / m)
+    curve = evaluate.calibration_curve(y, np.zeros(m), np.ones(m), degrees=degrees)
+    np.testing.assert_allclose(curve.observed, curve.nominal, atol=2 / m)
+    gaussian = evaluate.calibration_curve(y, np.zeros(m), np.ones(m)).observed
+    assert np.abs(gaussian - curve.nominal).max() > 3 / m

@@ -5,7 +5,20 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from rue import calibrate, curvature, datasets, errors, evaluate, integrated, losses, policy, resample, solve, tokens
+from rue import (
+    calibrate,
+    curvature,
+    datasets,
+    errors,
+    evaluate,
+    integrated,
+    losses,
+    plots,
+    policy,
+    resample,
+    solve,
+    tokens,
+)
 from rue.auditor import Auditor
 from rue.calibrate.penalty import choose_penalty
 from rue.concepts import Model
@@ -62,6 +75,7 @@ __all__ = [
     "evaluate",
     "integrated",
     "losses",
+    "plots",
     "policy",
     "quiet",
     "resample",

@@ -140,6 +140,21 @@ class Auditor:
             )
         return audit.prediction, spread
 
+    def members(self, inputs: Any) -> Array:
+        """What each resampled member predicts, (b, m) or (b, m, k): the logits of classifiers.
+
+        Of methods that draw members; others have their spread in closed form.
+        """
+        outputs_of = getattr(self.assess, "members", None)  # a part of some assessors, not of the concept
+        if outputs_of is None:
+            raise InputError(f"{self.method} draws no members, so there are none to predict with; fit rue.RUE instead")
+        with untouched(), torch.inference_mode(False):
+            parts = [outputs_of(self.model, chunk).cpu() for chunk in track("members", self._chunks(inputs))]
+        found = _array(torch.cat(parts, dim=1))
+        if self.model.response is not None:
+            found = self.model.response.value(found.reshape(-1, found.shape[-1])).reshape(found.shape)
+        return found[..., 0] if found.shape[-1] == 1 else found
+
     def fit(self, X: Any, y: Any = None) -> NoReturn:  # noqa: ARG002 - scikit-learn's names
         """Refuse: an auditor is fitted already. MAPIE takes only what has a `fit`."""
         raise InputError(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rue.columns import check_level, columns
 from rue.errors import InputError, ShapeError
 
 
@@ -54,7 +55,7 @@ def auc(score: ArrayLike, error: ArrayLike, tolerance: float) -> float:
     >>> auc([1, 2, 3, 4], error=[0, 2, 0, -3], tolerance=1)
     0.75
     """
-    scores, errors = _columns(score=score, error=error)
+    scores, errors = columns(score=score, error=error)
     size = np.abs(errors)
     value = _detection(scores, size > tolerance)
     if np.isnan(value):
@@ -72,11 +73,11 @@ def auc_curve(score: ArrayLike, error: ArrayLike, tolerances: ArrayLike | None =
     >>> auc_curve([1, 2, 3], error=[0, 1, -2], tolerances=[0.5, 5.0]).auc.tolist()
     [1.0, nan]
     """
-    scores, errors = _columns(score=score, error=error)
+    scores, errors = columns(score=score, error=error)
     size = np.abs(errors)
     if tolerances is None:
         tolerances = np.percentile(size, np.arange(5, 100, 5))  # the paper's range of tolerances
-    (thresholds,) = _columns(tolerances=tolerances)
+    (thresholds,) = columns(tolerances=tolerances)
     return AUCCurve(thresholds, np.array([_detection(scores, size > threshold) for threshold in thresholds]))
 
 
@@ -105,7 +106,7 @@ def c_index(score: ArrayLike, error: ArrayLike) -> float:
     """
     from scipy.stats import kendalltau
 
-    scores, errors = _columns(score=score, error=error)
+    scores, errors = columns(score=score, error=error)
     size = np.abs(errors)
     untied_score, untied_size = _untied_pairs(scores), _untied_pairs(size)
     if untied_size == 0:
@@ -126,7 +127,7 @@ def risk_coverage(score: ArrayLike, loss: ArrayLike) -> RiskCoverage:
     >>> risk_coverage([1, 1, 2], loss=[0, 2, 4]).risk.tolist()
     [1.0, 1.0, 2.0]
     """
-    scores, losses = _columns(score=score, loss=loss)
+    scores, losses = columns(score=score, loss=loss)
     m = losses.size
     accepted = np.arange(1, m + 1)
     total = np.cumsum(_sorted_with_tie_means(scores, losses))
@@ -184,7 +185,7 @@ def nll(y: ArrayLike, mean: ArrayLike, std: ArrayLike, degrees: float = inf) -> 
     """
     from scipy.stats import norm, t
 
-    ys, means, stds = _columns(y=y, mean=mean, std=std)
+    ys, means, stds = columns(y=y, mean=mean, std=std)
     if isinf(_degrees(degrees)):
         return np.asarray(-norm.logpdf(ys, means, stds))
     return np.asarray(-t.logpdf(ys, degrees, means, stds * sqrt((degrees - 2) / degrees)))
@@ -202,7 +203,7 @@ def crps(y: ArrayLike, mean: ArrayLike, std: ArrayLike, degrees: float = inf) ->
     from scipy.special import beta, erf
     from scipy.stats import t
 
-    ys, means, stds = _columns(y=y, mean=mean, std=std)
+    ys, means, stds = columns(y=y, mean=mean, std=std)
     if isinf(_degrees(degrees)):
         z = (ys - means) / stds
         centre = z * erf(z / sqrt(2))  # z (2Φ(z) − 1)
@@ -225,8 +226,8 @@ def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: floa
     >>> interval_score([3.0], lower=[0.0], upper=[2.0], level=0.5).tolist()  # 2 + (2 / 0.5) · 1
     [6.0]
     """
-    _check_level("level", level)
-    ys, lowers, uppers = _columns(y=y, lower=lower, upper=upper)
+    check_level("level", level)
+    ys, lowers, uppers = columns(y=y, lower=lower, upper=upper)
     miss: NDArray[np.float64] = np.maximum(lowers - ys, 0) + np.maximum(ys - uppers, 0)
     return uppers - lowers + 2 / (1 - level) * miss
 
@@ -242,8 +243,8 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, confidence: float
     """
     from scipy.special import betaincinv
 
-    _check_level("confidence", confidence)
-    ys, lowers, uppers = _columns(endless=True, y=y, lower=lower, upper=upper)
+    check_level("confidence", confidence)
+    ys, lowers, uppers = columns(endless=True, y=y, lower=lower, upper=upper)
     n = ys.size
     inside = int(((lowers <= ys) & (ys <= uppers)).sum())
     tail = (1 - confidence) / 2
@@ -253,21 +254,26 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, confidence: float
 
 
 def calibration_curve(
-    y: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike | None = None
+    y: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike | None = None, degrees: float = inf
 ) -> CalibrationCurve:
-    """Share of y (m,) inside the central Gaussian interval at each level (t,), by default 0.05, ..., 0.95.
+    """Share of y (m,) inside the central interval at each level (t,), by default 0.05, ..., 0.95.
+
+    Student-t with these degrees of freedom, above 2; infinite is Gaussian.
 
     >>> calibration_curve([0.0, 3.0], mean=[0.0, 0.0], std=[1.0, 1.0], levels=[0.5, 0.999]).observed.tolist()
     [0.5, 1.0]
     """
-    from scipy.special import ndtri
+    from scipy.special import ndtri, stdtrit
 
-    ys, means, stds = _columns(y=y, mean=mean, std=std)
-    (nominal,) = _columns(levels=np.arange(1, 20) / 20 if levels is None else levels)
+    ys, means, stds = columns(y=y, mean=mean, std=std)
+    (nominal,) = columns(levels=np.arange(1, 20) / 20 if levels is None else levels)
     for level in nominal:
-        _check_level("levels", level)
+        check_level("levels", level)
     distance = np.sort(np.abs(ys - means) / stds)
-    inside = np.searchsorted(distance, ndtri((1 + nominal) / 2), side="right")
+    share = (1 + nominal) / 2
+    gaussian = isinf(_degrees(degrees))
+    reach = ndtri(share) if gaussian else stdtrit(degrees, share) * sqrt((degrees - 2) / degrees)
+    inside = np.searchsorted(distance, reach, side="right")
     return CalibrationCurve(nominal, inside / ys.size)
 
 
@@ -281,7 +287,7 @@ def ence(error: ArrayLike, std: ArrayLike, bins: int = 10) -> float:
     >>> ence(error=[1, -1, 4, 4], std=[2, 2, 4, 4], bins=2)
     0.25
     """
-    errors, stds = _columns(error=error, std=std)
+    errors, stds = columns(error=error, std=std)
     if not 1 <= bins <= errors.size:
         raise InputError(f"bins is {bins}, expected 1 to the number of rows, {errors.size}; use fewer bins")
     variances = np.array_split(np.sort(stds) ** 2, bins)
@@ -331,47 +337,6 @@ def _sorted_with_tie_means(key: NDArray[np.float64], value: NDArray[np.float64])
     return np.repeat(np.bincount(block, weights=value) / size, size)
 
 
-def _columns(endless: bool = False, **named: ArrayLike) -> list[NDArray[np.float64]]:
-    """Return the named arguments as float64 arrays of one length (m,), or say which one is wrong."""
-    allowed = {"lower": -np.inf, "upper": np.inf} if endless else {}
-    columns = {name: _column(name, value, allowed.get(name)) for name, value in named.items()}
-    first, m = next((name, column.size) for name, column in columns.items())
-    for name, column in columns.items():
-        if column.size != m:
-            raise InputError(f"{name} has {column.size} rows and {first} has {m}, expected as many; pass the same rows")
-    if "std" in columns:
-        _check_rows("std", columns["std"], columns["std"] <= 0, "above zero; add the noise variance")
-    if "loss" in columns:
-        _check_rows("loss", columns["loss"], columns["loss"] < 0, "at least zero; pass |error|, not error")
-    if "lower" in columns:
-        crossed = columns["lower"] > columns["upper"]
-        _check_rows("lower", columns["lower"], crossed, "at most upper; swap the two")
-    return list(columns.values())
-
-
-def _column(name: str, value: ArrayLike, allowed: float | None = None) -> NDArray[np.float64]:
-    """Return one argument as a float64 array (m,), finite but for the one value that is allowed."""
-    try:
-        column = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError) as cause:  # RuntimeError: a tensor that requires grad
-        raise InputError(f"{name} cannot be read as numbers ({cause}); pass an array of floats") from cause
-    if column.ndim != 1:
-        raise InputError(f"{name} has shape {column.shape}, expected one value per row (m,); pass one output at a time")
-    if column.size == 0:
-        raise InputError(f"{name} has no rows, expected at least one; pass the audited rows")
-    good = np.isfinite(column) | (column == allowed)
-    wanted = "a finite number" if allowed is None else f"a finite number or {allowed:g}"
-    _check_rows(name, column, ~good, f"{wanted}; drop or repair such rows")
-    return column
-
-
-def _check_rows(name: str, column: NDArray[np.float64], bad: NDArray[np.bool_], wanted: str) -> None:
-    """Raise for the first bad row (m,) of a column (m,), with the number of such rows."""
-    if bad.any():
-        row = int(bad.argmax())
-        raise InputError(f"{name} is {column[row]:g} at row {row} ({bad.sum()} of {bad.size} rows), expected {wanted}")
-
-
 def _degrees(degrees: float) -> float:
     """Degrees of freedom of a distribution that has a standard deviation."""
     if not degrees > 2:
@@ -379,9 +344,3 @@ def _degrees(degrees: float) -> float:
             f"degrees is {degrees:g}, expected above 2, where a Student-t distribution has a std; inf is Gaussian"
         )
     return degrees
-
-
-def _check_level(name: str, level: float) -> None:
-    """Raise unless a probability lies strictly between zero and one."""
-    if not 0 < level < 1:
-        raise InputError(f"{name} is {level:g}, expected strictly between 0 and 1; write 90 % as 0.9")

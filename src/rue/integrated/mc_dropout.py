@@ -226,3 +226,7 @@ class ThinnedMembers:
     def mean(self, model: Model, inputs: Inputs) -> Tensor:
         """The members' mean (c, k)."""
         return self.ensemble.moments(model, inputs)[0]
+
+    def members(self, model: Model, inputs: Inputs) -> Tensor:
+        """Each member's outputs, (b, c, k)."""
+        return self.ensemble.members(model, inputs)

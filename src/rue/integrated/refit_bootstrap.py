@@ -89,3 +89,7 @@ class Refits:
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """The members' spread."""
         return self.ensemble(model, inputs)._replace(drift=None, rounding=None)
+
+    def members(self, model: Model, inputs: Inputs) -> Tensor:
+        """Each member's outputs, (b, c, k)."""
+        return self.ensemble.members(model, inputs)

@@ -34,12 +34,13 @@ class Ensemble:
 
     def moments(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Mean (c, k) and covariance (c, k, k) of the members' predictions."""
-        members = self._members(model, inputs)  # (b, c, k)
+        members = self.members(model, inputs)  # (b, c, k)
         mean = members.mean(0)
         centred = members - mean
         return mean, self.factor * torch.einsum("bci,bcj->cij", centred, centred) / (len(members) - 1)
 
-    def _members(self, model: Model, inputs: Inputs) -> Tensor:
+    def members(self, model: Model, inputs: Inputs) -> Tensor:
+        """Each member's outputs, (b, c, k)."""
         thetas = self.thetas.to(model.theta.dtype)
         rows = len(leaves(inputs)[0])
         size = max(1, MEMBER_BYTES // (8 * len(thetas) * 64))  # 64: a guess at the width of hidden layers

@@ -1,4 +1,4 @@
-"""Figures for people who would rather look than read: each a function that returns a Matplotlib figure."""
+"""Does a score find the large errors?"""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -8,51 +8,56 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue import evaluate
+from rue.columns import columns
+from rue.errors import InputError
+from rue.plots.style import COLOURS, GREY, SMALL, STYLES, legend_beside, one_panel, remark
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-# Okabe & Ito's colours, which people who see few colours can tell apart, then grey tones and dashes
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#777777", "#AAAAAA")
-DASHES = ("-", "-", "-", "--", "--", "--", "-.", "-.", ":")
-STYLES = (*zip(COLOURS, DASHES, strict=True), ("#000000", "-"), ("#E69F00", ":"))
 
 
 def auc_against_tolerance(scores: Mapping[str, ArrayLike], error: ArrayLike) -> "Figure":
     """How well each score (m,) finds errors (m,) above a tolerance: the paper's Figure 2."""
-    figure, axes = _figure()
+    figure, axes = one_panel()
     for (name, score), (colour, dash) in zip(scores.items(), cycle(STYLES), strict=False):
         curve = evaluate.auc_curve(score, error)
         axes.plot(curve.tolerance, curve.auc, label=name, color=colour, linestyle=dash)
-    axes.axhline(0.5, color="#999999", linewidth=0.8)
+    axes.axhline(0.5, color=GREY, linewidth=0.8)
     axes.set_xlabel("an error counts as large above this")
     axes.set_ylabel("AUC: large errors have higher scores")
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    remark(figure, f"n = {np.size(error)}; 0.5 is a coin")
+    legend_beside(axes)
     return figure
 
 
 def error_after_deferral(scores: Mapping[str, ArrayLike], loss: ArrayLike) -> "Figure":
-    """Mean loss of what is kept when the highest scores are deferred, beside perfect and random deferral."""
-    figure, axes = _figure()
+    """Mean loss (m,) of what is kept when the highest scores (m,) are deferred, beside perfect and random deferral."""
+    figure, axes = one_panel()
     best = evaluate.risk_coverage(loss, loss)
     for (name, score), (colour, dash) in zip(scores.items(), cycle(STYLES), strict=False):
         curve = evaluate.risk_coverage(score, loss)
         axes.plot(100 * (1 - curve.coverage), curve.risk, label=name, color=colour, linestyle=dash)
-    axes.plot(100 * (1 - best.coverage), best.risk, color="#999999", linewidth=0.8, label="perfect")
-    axes.axhline(best.risk[-1], color="#999999", linewidth=0.8, linestyle=":", label="random")
+    axes.plot(100 * (1 - best.coverage), best.risk, color=GREY, linewidth=0.8, label="perfect")
+    axes.axhline(best.risk[-1], color=GREY, linewidth=0.8, linestyle=":", label="random")
     axes.set_xlim(0, 50)
     axes.set_ylim(0, 1.25 * best.risk[-1])
     axes.set_xlabel("deferred, %")
     axes.set_ylabel("mean error of the rest")
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    remark(figure, f"n = {best.risk.size}")
+    legend_beside(axes)
     return figure
 
 
 def spread_and_error(std: ArrayLike, error: ArrayLike, bins: int = 8) -> "Figure":
-    """Error against an audit's deviation (m,), and the mean error in equal-count bins with its standard error."""
-    figure, axes = _figure()
-    spread, size = np.asarray(std, dtype=float), np.abs(np.asarray(error, dtype=float))
+    """Error (m,) against an audit's deviation (m,), and the mean error in equal-count bins with its standard error."""
+    figure, axes = one_panel()
+    spread, signed = columns(deviation=std, error=error)
+    size = np.abs(signed)
+    if not 1 <= bins <= size.size // 2:
+        raise InputError(
+            f"bins is {bins} for {size.size} rows, expected 1 to half as many as rows, as a standard error needs two; "
+            "use fewer bins or more rows"
+        )
     axes.scatter(spread, size, s=8, color=COLOURS[0], alpha=0.35, linewidths=0, label="one prediction")
     parts = np.array_split(np.argsort(spread), bins)
     centre = [spread[part].mean() for part in parts]
@@ -61,14 +66,6 @@ def spread_and_error(std: ArrayLike, error: ArrayLike, bins: int = 8) -> "Figure
     axes.errorbar(centre, height, doubt, color=COLOURS[1], marker="o", markersize=4, label=f"mean of {len(parts[0])}")
     axes.set_xlabel("standard deviation of the audit")
     axes.set_ylabel("absolute error")
-    axes.legend(frameon=False, fontsize=8)
+    remark(figure, f"n = {size.size}; bars are one standard error of the mean")
+    axes.legend(frameon=False, fontsize=SMALL)
     return figure
-
-
-def _figure() -> "tuple[Figure, Axes]":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes

@@ -1,0 +1,31 @@
+"""What the figures of one prediction read off an explanation."""
+
+from typing import Any
+
+import numpy as np
+
+from rue.columns import columns
+from rue.errors import ShapeError
+from rue.explain import Explanation
+from rue.result import Array
+
+
+def of_rows(explanation: Explanation, **named: Any) -> list[Array]:
+    """Columns that must have a value for each training row (n,) of the explanation."""
+    n = np.size(explanation.kernel)
+    for name, values in named.items():
+        shape = tuple(np.shape(values))
+        if shape != (n,):
+            raise ShapeError(
+                f"{name} has shape {shape}, expected one value for each of the n = {n} training rows, "
+                f"({n},); pass a column of the data that the auditor was fitted to"
+            )
+    return columns(**named)
+
+
+def row_names(explanation: Explanation) -> list[str]:
+    """The user's own name of each training row, (n,): its unit's, with the row's number where units hold several."""
+    names = [str(explanation.label[unit]) for unit in explanation.unit]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name}, row {row}" for row, name in enumerate(names)]
