@@ -257,7 +257,6 @@ function drawCard(row) {
   byId("card").scrollTop = 0;
   byId("card").dataset.row = row;
   setFragment("#row=" + encodeURIComponent(predictions.id[row]));
-  settleScrollers();
 }
 
 function openCard(row, fromTable = true) {
@@ -266,14 +265,13 @@ function openCard(row, fromTable = true) {
   drawCard(row);
   if (!byId("card").open) byId("card").showModal();
   byId("card-title").focus();
+  settleScrollers();
 }
 
 function stepCard(step) {
   const row = table.order[table.order.indexOf(card.row) + step];
   if (row === undefined) return;
-  reveal(row);
-  drawCard(row);
-  byId("card-title").focus();
+  openCard(row, card.fromTable);
 }
 
 function afterClose() {
