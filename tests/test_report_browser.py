@@ -258,13 +258,13 @@ def test_a_point_of_a_chart_says_what_it_is_and_opens_its_card(open_page):
     assert page.inner_text("dialog[open] #card-title").endswith(PREDICTIONS["id"][0])
 
 
-@pytest.mark.parametrize(
-    "value", [0, 1, -1, 0.5, 2.5, 12345, -98765.4321, 0.000123456, 1.5e-7, -3.25e12, 99.995, 1000.0]
-)
-def test_the_script_writes_numbers_as_the_page_does(open_page, value):
+def test_the_script_writes_numbers_as_the_page_does(open_page):
     page = open_page()
-    assert page.evaluate("value => plain(value)", value) == plain(value)
-    assert page.evaluate("value => plain(value, 1)", value) == plain(value, 1)
+    values = [0, 1, -1, 0.5, 2.5, 12345, -98765.4321, 0.000123456, 1.5e-7, -3.25e12, 99.995, 1000.0, True, None, "word"]
+    assert page.evaluate("values => values.map((value) => plain(value))", values) == [plain(value) for value in values]
+    assert page.evaluate("values => values.map((value) => plain(value, 1))", values[:12]) == [
+        plain(value, 1) for value in values[:12]
+    ]
 
 
 # --- size, paper, people -----------------------------------------------------------------------------------------
@@ -393,3 +393,9 @@ def test_text_that_tries_to_break_out_is_only_text_in_table_and_card(open_page, 
     page.click("#predictions-body tr:first-child")
     assert evil in page.inner_text("dialog[open]")
     assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_report_of_none_or_one_prediction_opens_in_silence(open_page, tmp_path, count):
+    page = open_page(written(report_samples.sample(count), tmp_path))
+    assert status(page) == ("Showing 1–1 of 1" if count else "Showing 0 of 0")

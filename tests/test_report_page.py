@@ -167,6 +167,12 @@ def every_chart() -> dict[str, dict]:
     return named | {
         "no series": empty | {"series": []},
         "gaps and one height": empty | {"series": [line]},
+        "long labels": empty | {"series": [line | {"name": 40 * "long "}] * 2, "y": {"label": 50 * "very long "}},
+        "many references": empty
+        | {
+            "series": [line],
+            "lines": [{"axis": a, "at": v, "label": f"line at {v}"} for a in "xy" for v in (1, 1.1, 2)],
+        },
         "one bar": empty | {"series": [{"name": "a", "type": "bars", "x": [3], "y": [4]}]},
         "many long names": empty | {"series": [many]},
         "tiny": empty | {"series": [line | {"y": [1e-7, 2e-7, 3e-7]}]},

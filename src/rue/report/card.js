@@ -193,7 +193,7 @@ function headRow(labels) {
 }
 
 function ownRow(row, names, blank) {
-  const title = make("th", "", "this prediction");
+  const title = make("th", "", "this " + predictions.id_label);
   title.scope = "row";
   const empty = Array.from({ length: blank }, () => make("td", "number", ""));
   return make("tr", "own", title, ...empty, ...names.map((name) => make("td", "number", ownValue(row, name))));
@@ -237,7 +237,7 @@ function influencePart(row) {
   const lines = predictions.influential.row[row].map((_, rank) => trainingRow(row, rank, names));
   const table = make("table", "", make("thead", "", headRow(labels)), make("tbody", "", ownRow(row, names, 4), ...lines));
   const note = lines.length
-    ? `Training ${predictions.unit} on which this prediction rests most: ${lines.length}. Without it: about how much the prediction would change were that row left out.`
+    ? `Training ${predictions.unit} on which this prediction rests most: ${lines.length}. Share: its part of the influence of all of them. Without it: about how much the prediction would change were that row left out.`
     : "No training row is named for this prediction.";
   return [part("Influential training rows", make("p", "note", note), scrolling("Influential training rows", table))];
 }

@@ -13,7 +13,7 @@ Block = dict[str, Any]
 
 WIDTH, PLOT = 640.0, 230.0
 LINE = 15.0  # pixels from one line of text to the next
-SLANTED = 24  # letters of a slanted name; the read-out has the whole
+SLANTED = 22  # letters of a slanted name; the read-out has the whole
 COLOURS = 6  # after so many series the colours come again, with other shapes
 TITLED = 400  # a series of more marks is one path: a title for each would be slow to open
 SHAPES = (
@@ -77,12 +77,11 @@ def _legend(series: list[Block]) -> tuple[list[str], float]:
         return [], LINE + 12
     parts, x, y = [], 0.0, 12.0
     for place, one in enumerate(series):
-        needed = 30 + width(one["name"]) + 14
+        name = wrapped(one["name"], WIDTH - 50)[0]
+        needed = 30 + width(name) + 14
         if x and x + needed > WIDTH:
             x, y = 0.0, y + LINE + 3
-        parts.append(
-            f'<g class="{_look(one, place)}">{_swatch(one, place, x, y - 4)}</g>{_text(x + 30, y, one["name"])}'
-        )
+        parts.append(f'<g class="{_look(one, place)}">{_swatch(one, place, x, y - 4)}</g>{_text(x + 30, y, name)}')
         x += needed
     return parts, y + LINE + 22
 
@@ -99,6 +98,7 @@ def _swatch(series: Block, place: int, x: float, y: float) -> str:
 
 def _lines_above(block: Block, top: float) -> tuple[list[tuple[Block, float]], float]:
     """Labels of reference lines on x stand above the plot, one row for each; the label of y is on top of them."""
+    top += LINE * (len(wrapped(block["y"]["label"], WIDTH)) - 1)
     lines = [line for line in block.get("lines") or [] if line["axis"] == "x"]
     placed = [(line, top + LINE * (row + 1) - 2) for row, line in enumerate(lines)]
     return placed, top + LINE * len(lines) + (4 if lines else 0)
@@ -109,9 +109,9 @@ def _frame(block: Block, top: float) -> tuple[Frame, float]:
     left = max(map(width, y.labels), default=0.0) + 12
     beside = [line["label"] for line in block.get("lines") or [] if line["axis"] == "y"]
     right = WIDTH - max([20.0, *(min(width(label), 120) + 10 for label in beside)])
-    categories = tuple(dict.fromkeys(str(x) for one in block["series"] for x in one["x"] if _named(block)))
+    categories = _categories(block)
     if categories:
-        left = max(left, _reach(categories, right - left) - (right - left) / len(categories) / 2)
+        left = max(left, _reach(categories, right - left))
         ticks = tuple(float(place) for place in range(len(categories)))
         x = Axis(-0.5, len(categories) - 0.5, left, right, ticks, categories)
     else:
@@ -120,8 +120,10 @@ def _frame(block: Block, top: float) -> tuple[Frame, float]:
     return frame, top + PLOT + _depth(frame) + LINE * len(wrapped(block["x"]["label"], WIDTH)) + 14
 
 
-def _named(block: Block) -> bool:
-    return any(isinstance(x, str) for one in block["series"] for x in one["x"])
+def _categories(block: Block) -> tuple[str, ...]:
+    """The names along x in the order in which they come; none where x is a number."""
+    values = [x for one in block["series"] for x in one["x"]]
+    return tuple(dict.fromkeys(map(str, values))) if any(isinstance(x, str) for x in values) else ()
 
 
 def _y_axis(block: Block) -> Axis:
@@ -168,7 +170,8 @@ def _reach(categories: tuple[str, ...], room: float) -> float:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= SLANTED else name[: SLANTED - 1] + "…"
+    """A long name without its middle: names often differ at their end."""
+    return name if len(name) <= SLANTED else f"{name[: SLANTED // 2 - 1]}…{name[-SLANTED // 2 :]}"
 
 
 def _axes(block: Block, frame: Frame) -> list[str]:
@@ -180,8 +183,9 @@ def _axes(block: Block, frame: Frame) -> list[str]:
     ]
     ground = y.at(0.0) if any(one["type"] == "bars" for one in block["series"]) else y.start
     parts.append(f'<path class="axis" d="M{x.start:.1f} {ground:.1f}H{x.end:.1f}"/>')
-    over = y.end - 16 - LINE * sum(line["axis"] == "x" for line in block.get("lines") or [])
-    parts.append(_text(0, over, block["y"]["label"], name="label"))
+    over = y.end - 16 - LINE * sum(one["axis"] == "x" for one in block.get("lines") or [])
+    for row, line in enumerate(reversed(wrapped(block["y"]["label"], WIDTH))):
+        parts.append(_text(0, over - row * LINE, line, name="label"))
     parts += _category_labels(frame) if frame.categories else _tick_labels(frame)
     below = y.start + _depth(frame) + LINE + 2
     for row, line in enumerate(wrapped(block["x"]["label"], WIDTH)):
@@ -220,14 +224,26 @@ def _references(block: Block, frame: Frame, above: list[tuple[Block, float]]) ->
         anchor = "end" if place + width(line["label"]) > WIDTH else "start"
         parts.append(f'<path class="reference" d="M{place:.1f} {row + 3:.1f}V{y.start:.1f}"/>')
         parts.append(_text(place + (-4 if anchor == "end" else 4), row, line["label"], anchor, "reference"))
-    floor = y.end - LINE
-    for line in sorted((one for one in block.get("lines") or [] if one["axis"] == "y"), key=lambda one: -one["at"]):
-        parts.append(f'<path class="reference" d="M{x.start:.1f} {y.at(line["at"]):.1f}H{x.end:.1f}"/>')
-        lines = wrapped(line["label"], 120)
-        floor = max(floor + LINE, y.at(line["at"]) + 4 - (len(lines) - 1) * LINE / 2)
-        parts += [_text(x.end + 6, floor + LINE * row, part, name="reference") for row, part in enumerate(lines)]
-        floor += LINE * (len(lines) - 1)
+    lines = [line for line in block.get("lines") or [] if line["axis"] == "y"]
+    parts += [f'<path class="reference" d="M{x.start:.1f} {y.at(one["at"]):.1f}H{x.end:.1f}"/>' for one in lines]
+    for label, row in _beside(lines, y):
+        parts += [_text(x.end + 6, row + LINE * n, part, name="reference") for n, part in enumerate(label)]
     return parts
+
+
+def _beside(lines: list[Block], y: Axis) -> list[tuple[list[str], float]]:
+    """Labels of reference lines on y and the pixel of their first line, pushed apart where they would touch."""
+    ordered = sorted(lines, key=lambda line: -line["at"])
+    labels = [wrapped(line["label"], 120) for line in ordered]
+    rows, least = [], y.end
+    for line, label in zip(ordered, labels, strict=True):
+        rows.append(max(least, y.at(line["at"]) + 4 - (len(label) - 1) * LINE / 2))
+        least = rows[-1] + LINE * len(label)
+    most = y.start
+    for place in reversed(range(len(rows))):
+        rows[place] = min(rows[place], most - LINE * (len(labels[place]) - 1))
+        most = rows[place] - LINE
+    return list(zip(labels, rows, strict=True))
 
 
 def _dodge(series: list[Block], place: int, frame: Frame) -> tuple[float, float]:

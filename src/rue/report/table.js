@@ -135,7 +135,7 @@ function makeFilter(column) {
   select.id = "filter-" + column.key;
   select.append(new Option("all", ""));
   for (const value of values) {
-    const word = column.type === "light" && value !== null ? shown.lights[value] : plain(value);
+    const word = value === null ? "none" : column.type === "light" ? shown.lights[value] : plain(value);
     select.append(new Option(`${word} (${plain(counts.get(value))})`, plain(value)));
   }
   select.addEventListener("change", () => {
