@@ -328,6 +328,23 @@ def grave(page: Page) -> list[str]:
     return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in {"serious", "critical"}]
 
 
+def test_no_two_labels_of_any_chart_touch_as_they_are_really_drawn(open_page):
+    page = open_page()
+    assert page.evaluate(TOUCHING) == []
+
+
+TOUCHING = """() => [...document.querySelectorAll("svg.plot")].flatMap((drawing) => {
+  const area = drawing.getBoundingClientRect();
+  const texts = [...drawing.querySelectorAll(":scope > text")];
+  const labels = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
+  const outside = labels.filter(([, box]) => box.left < area.left - 1 || box.right > area.right + 1);
+  const touch = (a, b) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom;
+  const pairs = labels.flatMap(([one, a], place) =>
+    labels.slice(0, place).filter(([, b]) => touch(a, b)).map(([other]) => [one, other]));
+  return [...outside.map(([name]) => name), ...pairs];
+})"""
+
+
 def test_the_button_changes_the_colours(open_page):
     page = open_page(color_scheme="light")
     paper = "getComputedStyle(document.body).backgroundColor"

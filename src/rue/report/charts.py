@@ -15,7 +15,9 @@ WIDTH, PLOT = 640.0, 230.0
 LINE = 15.0  # pixels from one line of text to the next
 SLANTED = 22  # letters of a slanted name; the read-out has the whole
 COLOURS = 6  # after so many series the colours come again, with other shapes
-TITLED = 400  # a series of more marks is one path: a title for each would be slow to open
+TITLED = 400  # a series of more marks is drawn small and without a title for each, which would be slow to open
+TOGETHER = 100
+SMALL = "m-1.6 0a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0-3.2 0"
 SHAPES = (
     "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
     "m-2.7-2.7h5.4v5.4h-5.4z",
@@ -115,7 +117,9 @@ def _frame(block: Block, top: float) -> tuple[Frame, float]:
         ticks = tuple(float(place) for place in range(len(categories)))
         x = Axis(-0.5, len(categories) - 0.5, left, right, ticks, categories)
     else:
-        x = replace(_x_axis(block, right - left), start=left, end=right)
+        x = _x_axis(block, right - left)
+        half = max(map(width, x.labels), default=0.0) / 2  # the outer labels are centred on the ends
+        x = replace(x, start=max(left, half), end=min(right, WIDTH - half))
     frame = Frame(x, replace(y, start=top + PLOT, end=top), categories)
     return frame, top + PLOT + _depth(frame) + LINE * len(wrapped(block["x"]["label"], WIDTH)) + 14
 
@@ -271,7 +275,8 @@ def _series(series: Block, place: int, frame: Frame, dodge: tuple[float, float])
         ground = frame.y.at(0.0)
         marks = [(i, f"M{x - wide / 2:.1f} {ground:.1f}V{y:.1f}h{wide:.1f}V{ground:.1f}z") for i, x, y in known]
     else:
-        marks = [(i, f"M{x:.1f} {y:.1f}{_shape(place)}") for i, x, y in known]
+        shape = SMALL if len(known) > TITLED else _shape(place)
+        marks = [(i, f"M{x:.1f} {y:.1f}{shape}") for i, x, y in known]
     body += _marks(series, marks, "bar" if series["type"] == "bars" else "mark")
     body = body + intervals if series["type"] == "bars" else intervals + body
     return f'<g class="{_look(series, place)} {series["type"]}" data-series="{place}" data-at="{where}">{body}</g>'
@@ -307,8 +312,9 @@ def _intervals(series: Block, frame: Frame, aside: float) -> str:
 
 
 def _marks(series: Block, marks: list[tuple[int, str]], name: str) -> str:
-    if len(marks) > TITLED:
-        return f'<path class="{name}" d="{"".join(path for _, path in marks)}"/>'
+    if len(marks) > TITLED:  # many in a path, and many paths: where they lie on each other they are darker
+        groups = (marks[start : start + TOGETHER] for start in range(0, len(marks), TOGETHER))
+        return "".join(f'<path class="{name}" d="{"".join(path for _, path in group)}"/>' for group in groups)
     return "".join(
         f'<path class="{name}" d="{path}"><title>{escape(words(series, index))}</title></path>' for index, path in marks
     )
