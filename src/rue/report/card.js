@@ -60,7 +60,7 @@ function numberLine(row) {
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const room = 0.12 * (high - low || Math.abs(high) || 1);
   const at = (value) => (value - low + room) / (high - low + 2 * room);
-  const line = make("div", "number-line", ...intervalMarks(row, ends, at));
+  const line = make("div", actual === null ? "number-line short" : "number-line", ...intervalMarks(row, ends, at));
   line.setAttribute("aria-hidden", "true");
   line.append(placed(make("span", "dot"), at(prediction)));
   line.append(placed(make("span", "label above", "prediction " + numberOf(row, "prediction")), at(prediction)));
