@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test test-slow check docs bench bench-models package format clean
+.PHONY: help demo paper test browser test-slow check docs bench bench-models package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,11 +14,14 @@ demo: .venv/core  ## train the paper's network on diabetes patients and audit it
 paper: .venv/paper  ## reproduce the paper and what lies beyond, in hours on two cores; goes on where it stopped
 	$(BIN)/rue paper all
 
-test: .venv/dev  ## the test suite, under ten minutes on two cores
+test: .venv/dev browser  ## the test suite, under ten minutes on two cores
 	RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
 
 test-slow: .venv/dev  ## the slow statistical tests
 	RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m slow
+
+browser:  ## have a Chromium for the tests of the report, where it can be installed
+	@sh tests/install_chromium.sh || true
 
 check: .venv/dev  ## format, lint, types, documentation, packages
 	$(BIN)/ruff format --check .
