@@ -38,6 +38,7 @@ LAYERS = [
     {"integrated"},
     {"evaluate", "datasets", "policy"},
     {"plots"},
+    {"report"},
     {"experiments"},
     {"cli"},
     {"__main__"},
