@@ -24,10 +24,12 @@ from rue.methods import (
     Laplace,
     LinearRUE,
     NearestNeighbours,
+    best_method,
 )
 from rue.models import wrap
 from rue.policy import Policy
 from rue.progress import quiet
+from rue.report import Report, report
 from rue.result import Audit, Interval
 
 __version__ = "0.1.0"
@@ -53,6 +55,7 @@ __all__ = [
     "Model",
     "NearestNeighbours",
     "Policy",
+    "Report",
     "audit",
     "calibrate",
     "choose_penalty",
@@ -64,6 +67,7 @@ __all__ = [
     "losses",
     "policy",
     "quiet",
+    "report",
     "resample",
     "solve",
     "tokens",
@@ -93,12 +97,4 @@ def audit(
     (4,)
     """
     wrapped = wrap(model, loss=loss, l2=l2, penalty=penalty, reduction=reduction, select=select)
-    return _best_method(wrapped).fit(wrapped, train).audit(inputs)
-
-
-def _best_method(model: Model) -> Any:
-    if not model.family.joint:
-        return ForestRUE()
-    if model.family.gaussian:
-        return CalibratedRUE()
-    return LinearRUE() if model.family.decision is None else ClassifierRUE()
+    return best_method(wrapped).fit(wrapped, train).audit(inputs)
