@@ -118,7 +118,7 @@ def crosswalk() -> Section:
             text(
                 "crosswalk-notes",
                 "This table gives orientation and is not legal advice; a row does not say that a requirement is met, "
-                "and whether a framework applies is for others to decide. The text of each framework is what counts.\n\n"
+                "and whether a framework applies is for others to decide. The text of each framework counts.\n\n"
                 "EU AI Act: Regulation (EU) 2024/1689, Annex IV. TRIPOD+AI: the statement of 2024 with 27 items, for "
                 "clinical prediction models. FDA: the draft guidance of January 2025, Artificial Intelligence-Enabled "
                 "Device Software Functions: Lifecycle Management and Marketing Submission Recommendations, mapped by "

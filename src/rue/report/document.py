@@ -28,7 +28,7 @@ from rue.report.phrases import rows
 from rue.report.plain import plain
 from rue.report.predictions import predictions
 from rue.report.provenance import REPORT_ID, identity, no_previous
-from rue.report.shift import beyond, shift
+from rue.report.shift import Beyond, beyond, shift
 from rue.report.signoff import thresholds
 from rue.report.subgroups import subgroups
 from rue.report.verdict import highlights, verdict
@@ -118,7 +118,7 @@ def _document(case: Case) -> dict[str, Any]:
             "subtitle": f"{case.auditor.method}, {rows(case.n, 'training row')}, {rows(case.m, 'audited row')}",
             "verdict": verdict(case),
             "highlights": highlights(case, found, covered, far),
-            "sections": _sections(case, found, introduction),
+            "sections": _sections(case, found, far, introduction),
             "predictions": table,
         }
     )
@@ -132,7 +132,7 @@ def _document(case: Case) -> dict[str, Any]:
     return dict(made)
 
 
-def _sections(case: Case, found: Metrics, introduction: Section) -> list[Section]:
+def _sections(case: Case, found: Metrics, far: list[Beyond], introduction: Section) -> list[Section]:
     return [
         identity(case, [] if case.asked.previous is not None else no_previous()),
         use(case),
@@ -141,7 +141,7 @@ def _sections(case: Case, found: Metrics, introduction: Section) -> list[Section
         performance(case, found),
         errors(case),
         subgroups(case),
-        shift(case),
+        shift(case, far),
         introduction,
         limitations(case),
         thresholds(case),
@@ -151,6 +151,7 @@ def _sections(case: Case, found: Metrics, introduction: Section) -> list[Section
 
 
 def _created(case: Case, seconds: float) -> dict[str, Any]:
-    known = {"fit": case.audit.facts.get("seconds_fit"), "audit": case.audit.facts.get("seconds_audit")}
+    said = case.audit.facts
+    known = {"fit": said.get("seconds_fit"), "audit": said.get("seconds_audit"), "report": seconds}
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"date": date, "seconds": plain({**known, "report": seconds})}
+    return {"date": date, "seconds": plain({name: one for name, one in known.items() if one is not None})}

@@ -14,7 +14,7 @@ COLUMNS = {
     "value": ("Value", "number"),
     "threshold": ("Threshold", "text"),
     "advice": ("Advice", "text"),
-    "rows": ("Rows named", "number"),
+    "rows": ("Rows", "text"),
 }
 
 
@@ -62,9 +62,9 @@ def _rows(made: list[Any]) -> list[dict[str, Any]]:
             "light": check.light,
             "found": str(check.found),
             "value": _number(check.value),
-            "threshold": None if check.threshold is None else str(check.threshold),
-            "advice": None if check.advice is None else str(check.advice),
-            "rows": _count(check.rows),
+            "threshold": _words(check.threshold),
+            "advice": _words(check.advice),
+            "rows": _named(check.rows),
         }
         for check in made
     ]
@@ -77,5 +77,9 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _count(named: Any) -> int | None:
-    return None if named is None else len(named) if hasattr(named, "__len__") else int(named)
+def _named(ids: Any) -> str | None:
+    return listing([str(one) for one in ids], 10) if ids is not None and len(ids) else None
+
+
+def _words(value: Any) -> str | None:
+    return None if value is None or value == "" else str(value)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rue.explain import Explanations
 from rue.report.blocks import Block
+from rue.report.plain import identifiers
 
 COLUMNS = 12  # of the training rows' own, beside the target
 
@@ -31,7 +32,7 @@ def influential(explained: Explanations | None, rows: NDArray[np.int64]) -> dict
 
 def _training(explained: Explanations, pairs: NDArray[np.int64]) -> Block:
     """Ids (a group's where units are groups) and columns of the rows, the target last."""
-    labels = explained.training.label[pairs[:, 0]].tolist()
+    labels = identifiers(explained.training.label[pairs[:, 0]])
     frame: Any = explained.training.columns(pairs[:, 1])
     if frame is None:
         return {"id": labels, "columns": [], "values": [[] for _ in labels]}

@@ -12,8 +12,8 @@ COLUMNS = {"term": ("Number", "text"), "means": ("What it says", "text"), "not":
 SCORES = {
     "CalibratedRUE": (
         "The size of error to expect, one standard deviation in units of the target: noise, rows nearby that are "
-        "fitted badly, how far the prediction would change with other training rows, and scarcity, weighed on the training "
-        "rows, each left out.",
+        "fitted badly, how far the prediction would change with other training rows, and scarcity, weighed on the "
+        "training rows, each left out.",
         "Whether this prediction is wrong. Among rows of one score some errors are small and some are large.",
     ),
     "ClassifierRUE": (

@@ -27,7 +27,9 @@ def method(case: Case) -> Section:
     if isinstance(said.get("weights"), dict):
         columns = {"term": ("Term", "text"), "weight": ("Weight", "number")}
         held = [{"term": name, "weight": weight} for name, weight in said["weights"].items()]
-        caption = f"Weights of the terms, chosen on {rows(said.get('calibrated_on', case.n))}, each left out"
+        caption = (
+            f"Weights of the terms, chosen on {rows(said.get('calibrated_on', case.n))}, each predicted without itself"
+        )
         blocks.append(table("weights", caption, columns, held))
     if said.get("held_fixed"):
         blocks.append(text("held-fixed", f"Held fixed: {said['held_fixed']}."))

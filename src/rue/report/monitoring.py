@@ -102,7 +102,7 @@ def _coverage(case: Case) -> Block:
         "low": limits.low,
         "high": limits.high,
         "false": f"{percent(limits.false_alarm)} of batches of {BATCH}, if coverage is {level}",
-        "action": "Below: calibrate again on new rows before the intervals are used. Above: they are wider than needed.",
+        "action": "Below: calibrate again on new rows before the intervals are used. Above: they are too wide.",
     }
 
 

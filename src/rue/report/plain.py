@@ -30,6 +30,20 @@ def plain(value: Any) -> Any:
     return _missing(value)
 
 
+def identifiers(ids: Any) -> list[str | int]:
+    """Names of rows: whole numbers as they are, all else as text.
+
+    >>> identifiers(np.array([1.0, 2.5])), identifiers(["a"])
+    ([1, '2.5'], ['a'])
+    """
+    return [_identifier(one) for one in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
+
+
+def _identifier(one: Any) -> str | int:
+    whole = isinstance(one, int | float) and not isinstance(one, bool) and isfinite(one) and one == int(one)
+    return int(one) if whole else str(one)
+
+
 def _exact(value: Any) -> Any:
     return str(value) if isinstance(value, str) else value  # a NumPy string is a str of another kind
 

@@ -9,7 +9,8 @@ from rue.explain import Explanations
 from rue.report.blocks import Block, Section, section, text
 from rue.report.case import Case
 from rue.report.influences import influential
-from rue.report.phrases import percent
+from rue.report.phrases import number, percent
+from rue.report.plain import identifiers
 
 MOST = 10_000  # rows in the report
 OUTPUTS = 5  # of several
@@ -77,7 +78,7 @@ def _table(case: Case, rows: NDArray[np.int64]) -> Block:
         card.append(_column("scarce", "Unlike the training rows", "Too little training data nearby.", "text"))
     return {
         "count": len(rows),
-        "id": case.ids[rows],
+        "id": identifiers(case.ids[rows]),
         "id_label": case.id_label,
         "columns": columns,
         "values": {key: np.asarray(held)[rows] for key, held in values.items()},
@@ -131,6 +132,8 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
         spreads, shown = _spreads(case, j, after, of)
         values |= spreads
         card += shown
+    if not single:
+        values["prediction"] = [", ".join(number(one) for one in row) for row in prediction]
     return values, columns, card
 
 

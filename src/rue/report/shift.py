@@ -1,11 +1,12 @@
 """Shift: audited rows beyond what the training rows, each left out, looked like."""
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
-from rue.errors import RueError
+from rue.errors import RueError, RueWarning
 from rue.report.blocks import Block, Section, axis, chart, line, section, series, table, text
 from rue.report.case import Case
 from rue.report.estimates import Array, Estimate, share
@@ -32,6 +33,7 @@ class Beyond(NamedTuple):
     what: str
     found: Estimate
     expected: float | None
+    hint: bool = False  # the training rows were not left out, which alone makes a difference
 
     @property
     def more(self) -> bool:
@@ -43,44 +45,33 @@ class Beyond(NamedTuple):
         """Plainly."""
         if self.expected is None:
             return "nothing to compare with"
-        return "more than expected" if self.more else "no clear difference"
+        said = "more than expected" if self.more else "no clear difference"
+        return f"{said}; a hint only" if self.hint else said
 
 
-def shift(case: Case) -> Section:
+def shift(case: Case, found: list[Beyond]) -> Section:
     """Shares beyond the training rows' range, and the scores of both."""
-    found, seen = beyond(case), training_scores(case)
-    if seen is not None:
-        limit = float(np.percentile(seen, FAR))
-        beside = Beyond(
-            f"score beyond the {FAR:.0f}th percentile of {len(seen)} training rows as fitted",
-            share(case.audit.score > limit),
-            1 - FAR / 100,
-        )
-        highest = Beyond(
-            f"score beyond the highest of {len(seen)} training rows as fitted",
-            share(case.audit.score > seen.max()),
-            1 / (len(seen) + 1),
-        )
-        found = [*found, beside, highest]
-    blocks = (
-        [
-            table(
-                "beyond",
-                f"Rows beyond the training rows' range, n = {case.m}, exact limits",
-                COLUMNS,
-                [
-                    {"what": one.what, **one.found.columns(), "expected": one.expected, "says": one.says}
-                    for one in found
-                ],
-            )
-        ]
-        if found
-        else []
-    )
-    blocks += _histograms(case)
-    blocks.append(_quantiles(case, seen))
-    blocks.append(text("shift-notes", _notes(case, seen)))
+    seen = training_scores(case)
+    found = [*found, *_scores(case, seen)]
+    blocks = []
+    if found:
+        held = [{"what": one.what, **one.found.columns(), "expected": one.expected, "says": one.says} for one in found]
+        caption = f"Rows beyond the training rows' range, n = {case.m}, exact limits"
+        blocks.append(table("beyond", caption, COLUMNS, held))
+    blocks += [*_histograms(case), _quantiles(case, seen), text("shift-notes", _notes(case, seen))]
     return section("shift", "Shift", _lead(case, found), blocks)
+
+
+def _scores(case: Case, seen: Array | None) -> list[Beyond]:
+    """Audited rows beyond the scores of training rows as fitted."""
+    if seen is None:
+        return []
+    rows, score = f"{len(seen)} training rows as fitted", case.audit.score
+    far = share(score > np.percentile(seen, FAR))
+    return [
+        Beyond(f"score beyond the {FAR:.0f}th percentile of {rows}", far, 1 - FAR / 100, hint=True),
+        Beyond(f"score beyond the highest of {rows}", share(score > seen.max()), 1 / (len(seen) + 1), hint=True),
+    ]
 
 
 def beyond(case: Case) -> list[Beyond]:
@@ -118,7 +109,9 @@ def training_scores(case: Case) -> Array | None:
     if taken is None:
         return None
     try:
-        return case.auditor.audit(taken).score
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RueWarning)  # said already of the audited rows
+            return case.auditor.audit(taken).score
     except RueError:
         return None
 
@@ -169,22 +162,26 @@ def _notes(case: Case, seen: Array | None) -> str:
         said.append("Scores of the training rows were not measured: they cannot be read one by one from this auditor.")
     else:
         said.append(
-            "Training rows are scored as fitted, with themselves among the training rows, so that audited rows score "
-            "somewhat higher even where nothing has shifted."
+            "Training rows are scored as fitted, with themselves among the training rows, which alone moves their "
+            "scores: a difference in scores is a hint of a shift, not a test of one."
         )
     return "\n\n".join(said)
 
 
 def _lead(case: Case, found: list[Beyond]) -> str:
-    more = [one for one in found if one.more]
+    tested = [one for one in found if one.expected is not None and not one.hint]
     scarce = case.audit.scarce
     counted = "" if scarce is None else f" The audit marks {of(int(scarce.sum()), case.m)} as unlike the training rows."
-    if not found:
-        return f"Not assessed for these {case.m} rows.{counted}"
+    if not tested:
+        hints = [one for one in found if one.hint]
+        if not hints:
+            return f"Not assessed for these {case.m} rows.{counted}"
+        return f"Only scores could be compared, as a hint: {hints[0].what}, a share of {hints[0].found}.{counted}"
+    more = [one for one in tested if one.more]
     if not more:
         return f"No more of the n = {case.m} audited rows than expected lie beyond the training rows' range.{counted}"
     worst = max(more, key=lambda one: (one.found.value or 0) / (one.expected or 1))
     return (
-        f"More audited rows than expected lie beyond the training rows' range: {worst.what} is so for a share of "
-        f"{worst.found}, where {number(worst.expected)} is expected.{counted}"
+        f"More audited rows than expected lie beyond the training rows' range: {worst.what}, for a share of "
+        f"{worst.found} where {number(worst.expected)} is expected.{counted}"
     )
