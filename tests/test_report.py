@@ -182,7 +182,7 @@ def test_json_is_the_document_and_has_nothing_but_numbers_of_six_digits(document
     assert json.loads(text) == document
     assert "NaN" not in text
     assert "Infinity" not in text
-    for number in re.findall(r"(?<=[\[ ,])-?\d+\.\d+(?:e[+-]\d+)?(?=[,\n\]])", text):
+    for number in re.findall(r"(?<=[\[:,])-?\d+\.\d+(?:e[+-]\d+)?(?=[,\]}])", text):
         assert float(f"{float(number):.6g}") == float(number)
 
 

@@ -105,11 +105,10 @@ def _exported(path: Path) -> Any:
 def _table(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
-    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
-    if path.suffix not in readers:
+    if path.suffix not in (".csv", ".parquet"):
         raise InputError(f"{path} is no table that can be read; give a .csv or a .parquet file")
     try:
-        found: pd.DataFrame = readers[path.suffix](path)
+        found = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
     except ImportError as error:
         raise InputError(
             f"{path} needs a library to read Parquet ({error}); pip install pyarrow, or give CSV"

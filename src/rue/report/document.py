@@ -53,7 +53,7 @@ class Report:
 
     def json(self) -> str:
         """The same content, valid under the published schema."""
-        return json.dumps(self.document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        return json.dumps(self.document, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
     def save(self, path: str | Path = "audit.html") -> tuple[Path, Path]:
         """Write the page, and the JSON beside it."""
