@@ -37,10 +37,12 @@ from rue.methods import (
     Laplace,
     LinearRUE,
     NearestNeighbours,
+    best_method,
 )
 from rue.models import wrap
 from rue.policy import Policy
 from rue.progress import quiet
+from rue.report import Report, report
 from rue.result import Audit, Interval
 
 __version__ = "0.1.0"
@@ -66,6 +68,7 @@ __all__ = [
     "Model",
     "NearestNeighbours",
     "Policy",
+    "Report",
     "audit",
     "calibrate",
     "choose_penalty",
@@ -78,6 +81,7 @@ __all__ = [
     "plots",
     "policy",
     "quiet",
+    "report",
     "resample",
     "solve",
     "tokens",
@@ -107,12 +111,4 @@ def audit(
     (4,)
     """
     wrapped = wrap(model, loss=loss, l2=l2, penalty=penalty, reduction=reduction, select=select)
-    return _best_method(wrapped).fit(wrapped, train).audit(inputs)
-
-
-def _best_method(model: Model) -> Any:
-    if not model.family.joint:
-        return ForestRUE()
-    if model.family.gaussian:
-        return CalibratedRUE()
-    return LinearRUE() if model.family.decision is None else ClassifierRUE()
+    return best_method(wrapped).fit(wrapped, train).audit(inputs)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from rue.concepts import Model
 from rue.methods.bootstrap_sgd import BootstrapSGD
 from rue.methods.calibrated_rue import CalibratedRUE
 from rue.methods.classifier_rue import ClassifierRUE
@@ -52,4 +53,14 @@ __all__ = [
     "Laplace",
     "LinearRUE",
     "NearestNeighbours",
+    "best_method",
 ]
+
+
+def best_method(model: Model) -> Any:
+    """What `rue.audit` uses: by what the outputs of a wrapped model mean."""
+    if not model.family.joint:
+        return ForestRUE()
+    if model.family.gaussian:
+        return CalibratedRUE()
+    return LinearRUE() if model.family.decision is None else ClassifierRUE()

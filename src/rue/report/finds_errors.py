@@ -1,0 +1,178 @@
+"""Does the score find errors, and better than simpler scores do?"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rue import evaluate
+from rue.report.baselines import Rivals, rivals
+from rue.report.blocks import Block, Section, axis, chart, line, listed, section, series, table, text
+from rue.report.case import Case
+from rue.report.estimates import Array, Detection, Estimate, resampled, resamples
+from rue.report.outcome import Outcome
+from rue.report.phrases import listing, number
+
+POINTS = 101  # of a risk–coverage curve
+COLUMNS = {
+    "score": ("Score", "text"),
+    "value": ("Mean AUC", "number"),
+    "low": ("95 % from", "number"),
+    "high": ("to", "number"),
+    "n": ("n", "number"),
+    "difference": ("This report's score is better by", "number"),
+    "difference_low": ("95 % from", "number"),
+    "difference_high": ("to", "number"),
+    "says": ("In words", "text"),
+}
+OWN, CONSTANT = "score of this report", "a constant (a coin)"
+
+
+class Ranking(NamedTuple):
+    """How well one score finds errors, and how much better this report's own does."""
+
+    name: str
+    auc: Estimate
+    better: Estimate | None
+
+    @property
+    def says(self) -> str:
+        """Plainly, whether the report's score is better."""
+        if self.better is None:
+            return "this report"
+        if self.better.low is None or not self.better.excludes(0.0):
+            return "no clear difference"
+        return "this report's score is better" if (self.better.value or 0) > 0 else "this score is better"
+
+
+def errors(case: Case) -> Section:
+    """Areas under curves with paired differences, and what is left when the least reliable rows are taken out."""
+    title, happened = "Does the score find errors?", case.outcome
+    if happened is None:
+        return section("errors", title, f"Not assessed: {case.unknown_outcome}.", [_missing()])
+    failed = _failed(happened)
+    if not failed.size:
+        lead = f"Not assessed: the {case.m} rows with known outcome have no errors that differ."
+        return section("errors", title, lead, [_missing()])
+    others = rivals(case) if case.asked.baselines else Rivals({}, {})
+    found = rankings(case.audit.score, others.scores, failed)
+    blocks = [table("rankings", _caption(case, failed), COLUMNS, [_row(one) for one in found]), _sentences(found, case)]
+    if happened.kind != "classes":
+        blocks.append(_curves(case, happened, others))
+    blocks.append(_risk(case, happened))
+    if others.left_out:
+        blocks.append(
+            listed("baselines-left-out", [f"Left out, {name}: {why}." for name, why in others.left_out.items()])
+        )
+    elif not case.asked.baselines:
+        blocks.append(text("baselines-left-out", "Baselines were not asked for: only a constant is compared with."))
+    return section("errors", title, _lead(found, case), blocks)
+
+
+def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) -> list[Ranking]:
+    """The mean AUC over standards of failure (m, t), on the same resamples for all scores."""
+    scores = {OWN: own, **others}
+    known = {name: Detection.of(score, failed) for name, score in scores.items()}
+    m = len(own)
+    whole = {name: float(each.mean_auc(np.ones((1, m)))[0]) for name, each in known.items()}
+    parts = [{name: each.mean_auc(counts) for name, each in known.items()} for counts in resamples(m)]
+    drawn = {name: np.concatenate([part[name] for part in parts]) for name in known}
+    found = [Ranking(OWN, resampled(whole[OWN], drawn[OWN], m), None)]
+    coin = resampled(whole[OWN] - 0.5, drawn[OWN] - 0.5, m)
+    found.append(Ranking(CONSTANT, Estimate(0.5, 0.5, 0.5, m), coin))
+    for name in others:
+        gap = resampled(whole[OWN] - whole[name], drawn[OWN] - drawn[name], m)
+        found.append(Ranking(name, resampled(whole[name], drawn[name], m), gap))
+    return found
+
+
+def _failed(happened: Outcome) -> NDArray[np.bool_]:
+    """Which rows failed by each standard, a wrong decision or an error above a percentile of errors: (m, t)."""
+    size = happened.size
+    if happened.kind == "classes":
+        failed = size[:, None] > 0.5
+    else:
+        failed = size[:, None] > np.percentile(size, np.arange(5, 100, 5))[None, :]  # as evaluate.auc_curve
+    split = failed.any(axis=0) & ~failed.all(axis=0)
+    return np.asarray(failed[:, split])
+
+
+def _caption(case: Case, failed: NDArray[np.bool_]) -> str:
+    what = "a wrong decision" if failed.shape[1] == 1 else f"an error above each of {failed.shape[1]} tolerances"
+    return f"Area under the ROC curve for finding {what}, n = {case.m}; intervals by bootstrap of the rows, paired"
+
+
+def _row(found: Ranking) -> Block:
+    gap = found.better
+    difference = (
+        {} if gap is None else {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
+    )
+    return {"score": found.name, **found.auc.columns(), **difference, "says": found.says}
+
+
+def _sentences(found: list[Ranking], case: Case) -> Block:
+    said = []
+    for one in found[1:]:
+        assert one.better is not None
+        gap = f"difference in mean AUC {one.better}"
+        words = {
+            "no clear difference": f"No clear difference between the score and {one.name}: {gap}.",
+            "this report's score is better": f"The score finds errors better than {one.name}: {gap}.",
+            "this score is better": f"The score finds errors worse than {one.name}: {gap}.",
+        }
+        said.append(words[one.says])
+    return listed("comparisons", [*said, f"{len(said)} comparisons were made on the same n = {case.m} rows."])
+
+
+def _lead(found: list[Ranking], case: Case) -> str:
+    own, coin = found[0], found[1]
+    said = f"Of a row that failed and one that did not, the score picks the failed one with probability {own.auc}."
+    if coin.says != "this report's score is better":
+        said += " That is not clearly better than a coin."
+    beaten = [one.name for one in found[2:] if one.says == "this report's score is better"]
+    better = [one.name for one in found[2:] if one.says == "this score is better"]
+    if beaten:
+        said += f" It is clearly better than {listing(beaten)}."
+    if better:
+        said += f" It is clearly worse than {listing(better)}."
+    if len(found) > 2 and not beaten and not better:
+        said += f" No clear difference from any of {len(found) - 2} baselines on n = {case.m} rows."
+    return said
+
+
+def _curves(case: Case, happened: Outcome, others: Rivals) -> Block:
+    drawn = []
+    for name, score in {OWN: case.audit.score, **others.scores}.items():
+        curve = evaluate.auc_curve(score, happened.size)
+        drawn.append(series(name, "line", curve.tolerance.tolist(), curve.auc.tolist(), muted=name != OWN))
+    both = axis(f"Tolerance: {happened.called} above which a row counts as failed"), axis("AUC", 0, 1)
+    note = f"n = {case.m}; tolerances are the 5th to 95th percentiles of the errors."
+    return chart("auc-curve", "AUC at each tolerance", both, drawn, note, [line("y", 0.5, "a coin")])
+
+
+def _risk(case: Case, happened: Outcome) -> Block:
+    size = happened.size - min(0.0, float(happened.size.min()))
+    kept = np.unique(np.linspace(1, case.m, min(POINTS, case.m)).astype(int)) - 1
+    own, best = evaluate.risk_coverage(case.audit.score, size), evaluate.risk_coverage(size, size)
+    x = own.coverage[kept].tolist()
+    what = "Share of wrong decisions" if happened.kind == "classes" else f"Mean {happened.called}"
+    drawn = [
+        series("score of this report", "line", x, own.risk[kept].tolist()),
+        series("errors known beforehand", "line", x, best.risk[kept].tolist(), dashed=True, muted=True),
+        series("random order", "line", (x[0], 1.0), (float(own.risk[-1]),) * 2, dashed=True, muted=True),
+    ]
+    area = evaluate.aurc(case.audit.score, size)
+    note = (
+        f"n = {case.m}; rows are accepted from the lowest score up. Area {number(area.value)}, with errors known "
+        f"beforehand {number(area.oracle)}, in random order {number(area.random)}."
+    )
+    both = axis("Share of rows accepted", 0, 1), axis(f"{what} of those accepted")
+    return chart("risk-coverage", "What is left when the least reliable rows are taken out", both, drawn, note)
+
+
+def _missing() -> Block:
+    return text(
+        "errors-not-assessed",
+        "Whether high scores mark large errors is the first thing to find out before anything is decided by a score. "
+        "It needs the true outcomes of audited rows, drawn without regard to their score.",
+    )

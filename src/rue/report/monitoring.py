@@ -1,0 +1,139 @@
+"""Monitoring plan: what to count, and the number at which to stop and look."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rue.report.blocks import Block, Section, fact, facts, section, table, text
+from rue.report.case import Case
+from rue.report.estimates import Estimate, share
+from rue.report.phrases import number, percent, rows
+from rue.report.shift import FAR
+
+BATCH = 100  # predictions looked at together
+TAIL = 0.00135  # on each side, as three standard deviations of a normal distribution
+COLUMNS = {
+    "trigger": ("What is counted", "text"),
+    "here": ("In this audit", "text"),
+    "low": ("Alarm below", "number"),
+    "high": ("Alarm above", "number"),
+    "false": ("False alarms expected", "text"),
+    "action": ("Then", "text"),
+}
+
+
+class Limits(NamedTuple):
+    """Counts of a batch within which a share of one is no surprise; None on a side where nothing is."""
+
+    low: int | None
+    high: int | None
+    false_alarm: float
+
+
+def control_limits(rate: float, batch: int = BATCH) -> Limits:
+    """Exact binomial limits of a batch.
+
+    >>> control_limits(0.2)
+    Limits(low=9, high=33, false_alarm=0.0014...)
+    """
+    from scipy.stats import binom
+
+    low, high = int(binom.ppf(TAIL, batch, rate)), int(binom.ppf(1 - TAIL, batch, rate))
+    missed = float(binom.cdf(low - 1, batch, rate)) + float(binom.sf(high, batch, rate))
+    return Limits(low if low > 0 else None, high if high < batch else None, missed)
+
+
+def monitoring(case: Case) -> Section:
+    """Triggers with numbers of this audit, and who acts."""
+    found = _triggers(case)
+    lead = (
+        f"Of every batch of {BATCH} new predictions, count what the table names; outside of its limits something has "
+        f"changed or the share was not known well enough from n = {case.m} rows."
+    )
+    return section(
+        "monitoring",
+        "Monitoring plan",
+        lead,
+        [
+            table("triggers", f"Counts in a batch of {BATCH}, shares from n = {case.m} rows", COLUMNS, found),
+            _notes(),
+            _owners(case),
+        ],
+    )
+
+
+def _triggers(case: Case) -> list[Block]:
+    referred = share(case.decision.tier != "accept")
+    found = [_row("for review or refused", referred, "Look for a shift of the inputs; make this report again.")]
+    if case.audit.scarce is not None:
+        action = "Look at these rows one by one: the model has not seen their like."
+        found.append(_row("marked scarce", share(case.audit.scarce), action, upper_only=True))
+    explained = case.explained
+    if explained is not None and explained.density_percentile is not None:
+        far = share(explained.density_percentile >= FAR)
+        action = "Collect training rows of this kind, or take such rows out of the use."
+        found.append(
+            _row(f"similar rows scarcer than for {FAR:.0f} % of the training rows", far, action, upper_only=True)
+        )
+    if case.interval is not None or case.sets is not None:
+        found.append(_coverage(case))
+    found.append(_labelled(case))
+    return [one for one in found if one]
+
+
+def _row(what: str, here: Estimate, action: str, *, upper_only: bool = False) -> Block:
+    limits = control_limits(float(here.value or 0.0) or 0.5 / here.n)  # none seen: as if half a row had been
+    return {
+        "trigger": f"{what}, of {BATCH} predictions",
+        "here": f"share of {here}",
+        "low": None if upper_only else limits.low,
+        "high": limits.high,
+        "false": f"{percent(limits.false_alarm)} of batches of {BATCH}, if the share is that of n = {here.n}",
+        "action": action,
+    }
+
+
+def _coverage(case: Case) -> Block:
+    limits = control_limits(case.asked.level)
+    level = percent(case.asked.level)
+    return {
+        "trigger": f"outcomes inside their {level} interval or set, of {BATCH} predictions with known outcome",
+        "here": f"meant to be {level}",
+        "low": limits.low,
+        "high": limits.high,
+        "false": f"{percent(limits.false_alarm)} of batches of {BATCH}, if coverage is {level}",
+        "action": "Below: calibrate again on new rows before the intervals are used. Above: they are too wide.",
+    }
+
+
+def _labelled(case: Case) -> Block:
+    happened = case.outcome
+    if happened is None:
+        return {}
+    if happened.kind == "classes":
+        return _row("wrong decisions with known outcome", share(happened.size), "Retrain, or narrow the use.")
+    large = float(np.percentile(happened.size, 95))
+    what = f"{happened.called} above {number(large)} with known outcome"
+    return _row(what, share(happened.size > large), "Retrain, or narrow the use.")
+
+
+def _notes() -> Block:
+    return text(
+        "monitoring-notes",
+        f"Limits are exact binomial ones for batches of {BATCH}; for another size, or weekly counts, they are to be "
+        "computed anew. Outcomes come late: until they do, only the counts that need none can raise an alarm.\n\n"
+        "Make this report again after every retraining (the hash of the weights changes), after a change of the "
+        "inputs' definition, after an alarm, and at the date set by the owner.",
+    )
+
+
+def _owners(case: Case) -> Block:
+    return facts(
+        "owners",
+        [
+            fact("Owner of the plan", None, "to be filled in"),
+            fact("Time until outcomes are known", None, "to be filled in"),
+            fact("Next audit at the latest", None, "to be filled in"),
+            fact("Weights under this plan", f"those trained on {rows(case.n)}", "hash under identity"),
+        ],
+    )

@@ -1,0 +1,56 @@
+"""From NumPy and whatever else to plain JSON: six significant digits, nothing that is not a number."""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+DIGITS = 6
+
+
+def plain(value: Any) -> Any:
+    """Dicts, lists, strings, whole numbers, truth values and finite floats; NaN and infinity become None.
+
+    >>> plain({"a": np.array([1 / 3, np.nan]), "b": np.int64(2)})
+    {'a': [0.333333, None], 'b': 2}
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return _exact(value)
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.{DIGITS}g}") if isfinite(value) else None
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return [plain(item) for item in value.tolist()]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return _missing(value)
+
+
+def identifiers(ids: Any) -> list[str | int]:
+    """Names of rows: whole numbers as they are, all else as text.
+
+    >>> identifiers(np.array([1.0, 2.5])), identifiers(["a"])
+    ([1, '2.5'], ['a'])
+    """
+    return [_identifier(one) for one in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
+
+
+def _identifier(one: Any) -> str | int:
+    whole = isinstance(one, int | float) and not isinstance(one, bool) and isfinite(one) and one == int(one)
+    return int(one) if whole else str(one)
+
+
+def _exact(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else value  # a NumPy string is a str of another kind
+
+
+def _missing(value: Any) -> Any:
+    """A date, a category and the like as text; what stands for a missing one as None."""
+    import pandas as pd
+
+    known = pd.isna(value)
+    return None if isinstance(known, bool) and known else str(value)

@@ -1,0 +1,97 @@
+"""Identity and provenance: what was audited, with which software, and how it differs from the audit before."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import torch
+
+from rue.report import fingerprints
+from rue.report.blocks import Block, Section, fact, facts, section, text
+from rue.report.case import Case
+from rue.report.estimates import RESAMPLES, SEED
+from rue.report.phrases import rows
+
+REPORT_ID = "Report id"
+NOTE = "SHA-256 of this document without `created` and with null here, as JSON with sorted keys"
+
+
+def identity(case: Case, changes: list[Block]) -> Section:
+    """Hashes, versions, seeds, sizes; and the audit before this one."""
+    lead = (
+        f"{case.auditor.method} of a model of {rows(case.auditor.facts['d'], 'parameter')} trained on {rows(case.n)}, "
+        f"made for {rows(case.m, 'prediction')}. The hashes say whether another report is of the same weights and data."
+    )
+    return section(
+        "identity",
+        "Identity and provenance",
+        lead,
+        [facts("report", _report(case)), facts("fingerprints", hashes(case)), facts("versions", _versions()), *changes],
+    )
+
+
+def hashes(case: Case) -> list[Block]:
+    """What tells one audit from another."""
+    trained = case.auditor.trained
+    data = None if trained is None else fingerprints.training(trained.data)
+    with_targets = "inputs and targets" if case.targets is not None else "inputs, without targets"
+    return [
+        fact("Weights", fingerprints.weights(case.auditor.model), "SHA-256 in float64, with their names", code=True),
+        fact("Training data", data, f"SHA-256 of n = {case.n} rows with their weights and units", code=True),
+        fact(
+            "Audited data",
+            fingerprints.audited(case.inputs, case.targets, case.auditor.model),
+            f"SHA-256 of n = {case.m} rows, {with_targets}",
+            code=True,
+        ),
+    ]
+
+
+def _report(case: Case) -> list[Block]:
+    said = case.auditor.facts
+    units = said["units"]
+    return [
+        fact(REPORT_ID, None, NOTE, code=True),
+        fact("Method", said["method"], code=True),
+        fact("Model", _model(said)),
+        fact("Training rows", case.n),
+        fact("Resampling units", units, "each row by itself" if units == case.n else "groups of rows"),
+        fact("Parameters", said["d"], _projected(said)),
+        fact("Audited rows", case.m),
+        *([fact("Held-out rows that calibrated the audit", said["held_out"])] if said.get("held_out") else []),
+        fact("Precision and device", f"{said.get('dtype', 'not known')} on {said.get('device', 'not known')}"),
+        fact("Seeds", f"method {_seed(said['method'])}; bootstrap of this report {SEED}, {RESAMPLES} resamples"),
+    ]
+
+
+def _versions() -> list[Block]:
+    known = {"rue": _version("rue"), "torch": torch.__version__, "numpy": np.__version__}
+    return [fact(name, found) for name, found in {**known, "Python": platform.python_version()}.items()]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a source tree
+        return "not installed"
+
+
+def _model(said: dict[str, Any]) -> str:
+    if said.get("trees"):
+        return f"{said.get('estimator', 'ensemble')} of {rows(said['trees'], 'tree')}"
+    return str(said.get("estimator", "torch module"))
+
+
+def _projected(said: dict[str, Any]) -> str | None:
+    return f"seen along {said['projected_to']} directions" if said.get("projected_to") else None
+
+
+def _seed(method: str) -> str:
+    found = method.partition("seed=")[2]
+    return found.split(",")[0].split(")")[0] if found else "none needed"
+
+
+def no_previous() -> list[Block]:
+    """Where there is no audit to compare with."""
+    return [text("previous", "No previous audit was given to compare with.")]

@@ -1,0 +1,120 @@
+"""Performance of predicted numbers: errors, coverage of intervals, calibration of the distribution."""
+
+from typing import Any
+
+import numpy as np
+
+from rue import evaluate
+from rue.errors import RueError
+from rue.report.blocks import Block, axis, chart, line, series, table, text
+from rue.report.case import Case
+from rue.report.estimates import Array, Estimate, mean, resampled, resampled_means, share
+from rue.report.measures import COVERAGE, Metrics, terciles
+from rue.report.outcome import Outcome
+from rue.report.phrases import percent
+
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+def metrics(case: Case, happened: Outcome) -> Metrics:
+    """Of errors, output by output; where outputs are on another scale, the loss that was trained."""
+    if happened.kind == "losses":
+        return {f"mean {happened.called}": (_bootstrap_mean(happened.error[:, 0]), "bootstrap")}
+    k = happened.error.shape[1]
+    found: Metrics = {}
+    for j in range(k):
+        after = "" if k == 1 else f", output {j}"
+        each = _of_numbers(happened.target.reshape(-1, k)[:, j], happened.error[:, j])
+        found |= {f"{name}{after}": (estimate, "bootstrap") for name, estimate in each.items()}
+    density = _log_densities(case, happened)
+    if density is not None:
+        found["mean negative log likelihood"] = (_bootstrap_mean(-density), "bootstrap")
+    return found
+
+
+def blocks(case: Case, happened: Outcome) -> list[Block]:
+    """Coverage of the intervals, and of the predictive distribution at other levels."""
+    inside = covered_rows(case, happened)
+    if inside is None or case.interval is None:
+        return [text("coverage", f"Coverage was not assessed. Guarantee of intervals: {case.guarantee}.")]
+    width = (case.interval.upper - case.interval.lower).reshape(case.m, -1)
+    k = inside.shape[1]
+    held = [_covered("all rows" if k == 1 else f"output {j}", inside[:, j], width[:, j]) for j in range(k)]
+    if k == 1:
+        held += [_covered(name, inside[part, 0], width[part, 0]) for name, part in terciles(case.audit.score)]
+    caption = f"Coverage of {percent(case.asked.level)} intervals with exact limits, n = {case.m}"
+    return [
+        table("coverage", caption, COVERAGE, held),
+        text("coverage-guarantee", f"Guarantee of these intervals: {case.guarantee}."),
+        _levels(case, happened),
+    ]
+
+
+def coverage(case: Case, happened: Outcome) -> Estimate | None:
+    """The share of outcomes inside their interval; of several outputs that of rows with all inside."""
+    inside = covered_rows(case, happened)
+    return None if inside is None else share(inside.all(axis=1))
+
+
+def covered_rows(case: Case, happened: Outcome) -> Any:
+    """Which outcomes lie inside their interval: (m, k); None without intervals."""
+    if case.interval is None or happened.kind != "numbers":
+        return None
+    inside = (case.interval.lower <= happened.target) & (happened.target <= case.interval.upper)
+    return inside.reshape(case.m, -1)
+
+
+def _log_densities(case: Case, happened: Outcome) -> Array | None:
+    """Of the outcomes under the predictive distributions, where there are such."""
+    if case.audit.total_std is None:
+        return None
+    try:
+        return case.audit.log_prob(happened.target)
+    except RueError:  # a singular covariance has no density
+        return None
+
+
+def _of_numbers(target: Array, error: Array) -> dict[str, Estimate]:
+    """Of targets and errors (m,), target − prediction: the same resamples for all."""
+    columns = np.stack([np.abs(error), error**2, error, target, target**2], axis=1)
+    whole, drawn, m = columns.mean(axis=0), resampled_means(columns), len(error)
+    named = {
+        "mean absolute error": lambda c: c[..., 0],
+        "root mean squared error": lambda c: np.sqrt(c[..., 1]),
+        "bias (mean of outcome − prediction)": lambda c: c[..., 2],
+        "R²": _explained,
+    }
+    return {name: resampled(float(of(whole)), of(drawn), m) for name, of in named.items()}
+
+
+def _explained(columns: Array) -> Array:
+    spread = columns[..., 4] - columns[..., 3] ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(spread > 1e-12 * columns[..., 4], 1 - columns[..., 1] / spread, np.nan)
+
+
+def _bootstrap_mean(values: Array) -> Estimate:
+    return resampled(float(values.mean()), resampled_means(values[:, None])[:, 0], len(values))
+
+
+def _covered(name: str, inside: Any, width: Array) -> Block:
+    finite = width[np.isfinite(width)]
+    wide = mean(finite)
+    return {"rows": name, **share(inside).columns(), "width": wide.value, "n_width": wide.n}
+
+
+def _levels(case: Case, happened: Outcome) -> Block:
+    """Observed against nominal coverage of the predictive distribution, over all outputs."""
+    found = []
+    for level in LEVELS:
+        lower, upper, _ = case.audit.interval(level, by="distribution")
+        found.append(evaluate.coverage(happened.target.ravel(), lower.ravel(), upper.ravel()))
+    every = [each.value for each in found], [each.low for each in found], [each.high for each in found]
+    both = axis("Nominal coverage", 0, 1), axis("Observed coverage", 0, 1)
+    drawn = [
+        series("observed", "range", LEVELS, every[0], low=every[1], high=every[2]),
+        series("as it should be", "line", (0, 1), (0, 1), dashed=True, muted=True),
+    ]
+    note = f"Central intervals of the predictive distribution, n = {found[0].n}; bars are exact 95 % limits."
+    lines = [line("x", case.asked.level, "level of this report")]
+    return chart("calibration", "Calibration of the predictive distribution", both, drawn, note, lines)

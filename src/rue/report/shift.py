@@ -1,0 +1,187 @@
+"""Shift: audited rows beyond what the training rows, each left out, looked like."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from rue.errors import RueError, RueWarning
+from rue.report.blocks import Block, Section, axis, chart, line, section, series, table, text
+from rue.report.case import Case
+from rue.report.estimates import Array, Estimate, share
+from rue.report.phrases import number, of
+
+FAR = 99.0  # percentile of the training rows
+SAMPLE = 1_000  # training rows audited for comparison
+QUANTILES = (5, 25, 50, 75, 95)
+BINS = 20
+COLUMNS = {
+    "what": ("Audited rows", "text"),
+    "value": ("Share", "number"),
+    "low": ("95 % from", "number"),
+    "high": ("to", "number"),
+    "n": ("n", "number"),
+    "expected": ("Expected if alike", "number"),
+    "says": ("In words", "text"),
+}
+
+
+class Beyond(NamedTuple):
+    """A share of audited rows beside what it would be were they like the training rows."""
+
+    what: str
+    found: Estimate
+    expected: float | None
+    hint: bool = False  # the training rows were not left out, which alone makes a difference
+
+    @property
+    def more(self) -> bool:
+        """Whether there are clearly more than expected."""
+        return self.expected is not None and self.found.low is not None and self.found.low > self.expected
+
+    @property
+    def says(self) -> str:
+        """Plainly."""
+        if self.expected is None:
+            return "nothing to compare with"
+        said = "more than expected" if self.more else "no clear difference"
+        return f"{said}; a hint only" if self.hint else said
+
+
+def shift(case: Case, found: list[Beyond]) -> Section:
+    """Shares beyond the training rows' range, and the scores of both."""
+    seen = training_scores(case)
+    found = [*found, *_scores(case, seen)]
+    blocks = []
+    if found:
+        held = [{"what": one.what, **one.found.columns(), "expected": one.expected, "says": one.says} for one in found]
+        caption = f"Rows beyond the training rows' range, n = {case.m}, exact limits"
+        blocks.append(table("beyond", caption, COLUMNS, held))
+    blocks += [*_histograms(case), _quantiles(case, seen), text("shift-notes", _notes(case, seen))]
+    return section("shift", "Shift", _lead(case, found), blocks)
+
+
+def _scores(case: Case, seen: Array | None) -> list[Beyond]:
+    """Audited rows beyond the scores of training rows as fitted."""
+    if seen is None:
+        return []
+    rows, score = f"{len(seen)} training rows as fitted", case.audit.score
+    far = share(score > np.percentile(seen, FAR))
+    return [
+        Beyond(f"score beyond the {FAR:.0f}th percentile of {rows}", far, 1 - FAR / 100, hint=True),
+        Beyond(f"score beyond the highest of {rows}", share(score > seen.max()), 1 / (len(seen) + 1), hint=True),
+    ]
+
+
+def beyond(case: Case) -> list[Beyond]:
+    """Density and misfit against the training rows, each left out; and rows marked scarce."""
+    found, explained = [], case.explained
+    if explained is not None and explained.density_percentile is not None and explained.misfit_percentile is not None:
+        s = compared(case)
+        for name, values in (
+            ("similar rows are scarcer", explained.density_percentile),
+            ("similar rows are fitted worse", explained.misfit_percentile),
+        ):
+            found.append(
+                Beyond(f"{name} than for {FAR:.0f} % of {s} training rows", share(values >= FAR), 1 - FAR / 100)
+            )
+            found.append(Beyond(f"{name} than for all {s} training rows", share(values >= 100), 1 / (s + 1)))
+    if case.audit.scarce is not None:
+        found.append(Beyond("marked scarce by the audit", share(case.audit.scarce), None))
+    return found
+
+
+def compared(case: Case) -> int:
+    """Training rows behind the percentiles."""
+    usual = None if case.auditor.lens is None else case.auditor.lens.usual
+    return 0 if usual is None else len(usual.density)
+
+
+def training_scores(case: Case) -> Array | None:
+    """Scores of some training rows as fitted; None where they cannot be read one by one."""
+    trained = case.auditor.trained
+    if trained is None:
+        return None
+    X, n = trained.data.source.X, trained.data.n
+    rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
+    taken = X.iloc[rows] if hasattr(X, "iloc") else X[rows] if isinstance(X, np.ndarray | Tensor) else None
+    if taken is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RueWarning)  # said already of the audited rows
+            return case.auditor.audit(taken).score
+    except RueError:
+        return None
+
+
+def _histograms(case: Case) -> list[Block]:
+    explained = case.explained
+    if explained is None or explained.density_percentile is None or explained.misfit_percentile is None:
+        return []
+    ends = np.linspace(0, 100, BINS + 1)
+    middle = ((ends[1:] + ends[:-1]) / 2).tolist()
+    found = []
+    for name, title, values in (
+        ("density-percentiles", "How scarce similar training rows are", explained.density_percentile),
+        ("misfit-percentiles", "How badly similar training rows are fitted", explained.misfit_percentile),
+    ):
+        counts = np.histogram(values, ends)[0] / case.m
+        both = axis("Percentile among the training rows, each left out", 0, 100), axis("Share of audited rows", 0)
+        note = f"n = {case.m} audited rows against {compared(case)} training rows; level if they are alike."
+        drawn = [series("audited rows", "bars", middle, counts.tolist())]
+        found.append(chart(name, title, both, drawn, note, [line("y", 1 / BINS, "if alike")]))
+    return found
+
+
+def _quantiles(case: Case, seen: Array | None) -> Block:
+    columns = {"quantile": ("Quantile", "text"), "value": ("Audited rows", "number"), "n": ("n", "number")}
+    held: list[dict[str, Any]] = [
+        {"quantile": f"{q} %", "value": float(np.percentile(case.audit.score, q)), "n": case.m} for q in QUANTILES
+    ]
+    if seen is not None:
+        columns |= {"training": ("Training rows as fitted", "number"), "n_training": ("n of training rows", "number")}
+        for row, q in zip(held, QUANTILES, strict=True):
+            row |= {"training": float(np.percentile(seen, q)), "n_training": len(seen)}
+    return table("score-quantiles", f"Scores of n = {case.m} audited rows", columns, held)
+
+
+def _notes(case: Case, seen: Array | None) -> str:
+    said = [
+        "Leave-one-out sees no shift: were all new rows of another kind, nothing in the training rows would tell. "
+        "These numbers only say whether the audited rows look like the training rows to the model."
+    ]
+    if case.explained is None:
+        said.append(
+            f"Density and misfit were not measured: {case.unexplained or 'this method does not explain its score'}."
+        )
+    elif case.explained.density_percentile is None:
+        said.append("Density and misfit were not measured: rows cannot be left out of this model.")
+    if seen is None:
+        said.append("Scores of the training rows were not measured: they cannot be read one by one from this auditor.")
+    else:
+        said.append(
+            "Training rows are scored as fitted, with themselves among the training rows, which alone moves their "
+            "scores: a difference in scores is a hint of a shift, not a test of one."
+        )
+    return "\n\n".join(said)
+
+
+def _lead(case: Case, found: list[Beyond]) -> str:
+    tested = [one for one in found if one.expected is not None and not one.hint]
+    scarce = case.audit.scarce
+    counted = "" if scarce is None else f" The audit marks {of(int(scarce.sum()), case.m)} as unlike the training rows."
+    if not tested:
+        hints = [one for one in found if one.hint]
+        if not hints:
+            return f"Not assessed for these {case.m} rows.{counted}"
+        return f"Only scores could be compared, as a hint: {hints[0].what}, a share of {hints[0].found}.{counted}"
+    more = [one for one in tested if one.more]
+    if not more:
+        return f"No more of the n = {case.m} audited rows than expected lie beyond the training rows' range.{counted}"
+    worst = max(more, key=lambda one: (one.found.value or 0) / (one.expected or 1))
+    return (
+        f"More audited rows than expected lie beyond the training rows' range: {worst.what}, for a share of "
+        f"{worst.found} where {number(worst.expected)} is expected.{counted}"
+    )

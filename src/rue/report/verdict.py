@@ -1,0 +1,70 @@
+"""The verdict in one sentence, and the few numbers at the top."""
+
+from typing import Any
+
+from rue.report.blocks import Block
+from rue.report.case import Case
+from rue.report.estimates import Estimate
+from rue.report.fitness import RANK, checks
+from rue.report.measures import Metrics
+from rue.report.phrases import listing, number, percent, rows
+from rue.report.shift import Beyond
+
+
+def verdict(case: Case) -> Block:
+    """The worst light of the checks, and what is to be done with the predictions."""
+    made, counts = checks(case), case.decision.counts
+    handled = f"{counts['review']} of {case.m} predictions are for review and {counts['refuse']} refused"
+    if not made:
+        return {"light": "amber", "text": f"No fitness checks were made; {handled}."}
+    worst = max((check.light for check in made), key=RANK.__getitem__)
+    bad = [str(check.name) for check in made if check.light == worst and worst in ("red", "amber")]
+    if not bad:
+        return {"light": worst, "text": f"{_passed(made)} and {handled}."}
+    said = f"{len(bad)} of {rows(len(made), 'check')} {'is' if len(bad) == 1 else 'are'} {worst} ({listing(bad, 3)})"
+    return {"light": worst, "text": f"{said}; {handled}."}
+
+
+def _passed(made: list[Any]) -> str:
+    return (
+        "The one check found nothing to object to"
+        if len(made) == 1
+        else f"All {len(made)} checks found nothing to object to"
+    )
+
+
+def highlights(case: Case, metrics: Metrics, covered: Estimate | None, far: list[Beyond]) -> list[Block]:
+    """Four to six numbers, each with its n."""
+    counts = case.decision.counts
+    found = [
+        _highlight("Predictions", str(case.m), f"of a model trained on {rows(case.n)}"),
+        _highlight("For review", str(counts["review"]), _part(counts["review"], case.m)),
+        _highlight("Refused", str(counts["refuse"]), _part(counts["refuse"], case.m)),
+    ]
+    if metrics:
+        name, (estimate, _) = next(iter(metrics.items()))
+        found.append(_highlight(f"{name[0].upper()}{name[1:]}", number(estimate.value), _limits(estimate)))
+    else:
+        found.append(_highlight("Error", "not assessed", case.unknown_outcome))
+    if covered is not None:
+        note = f"meant to be {number(case.asked.level)}; {_limits(covered)}"
+        found.append(_highlight("Coverage", number(covered.value), note))
+    first = next((one for one in far if one.expected is not None), None)
+    if first is not None and first.found.value is not None:
+        note = f"of {first.found.n} rows; {percent(first.expected or 0)} expected: {first.what}"
+        found.append(_highlight("Beyond the training range", percent(first.found.value), note))
+    return found
+
+
+def _highlight(label: str, value: str, note: str) -> Block:
+    return {"label": label, "value": value, "note": note}
+
+
+def _part(count: int, n: int) -> str:
+    return f"of {n} predictions ({percent(count / n)})"
+
+
+def _limits(found: Estimate) -> str:
+    if found.low is None:
+        return f"n = {found.n}"
+    return f"95 % interval {number(found.low)} to {number(found.high)}, n = {found.n}"

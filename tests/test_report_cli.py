@@ -1,0 +1,143 @@
+"""`rue report`: from files on disk to a page and its JSON, and one sentence where that cannot be."""
+
+import json
+import sys
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from rue.cli import app
+
+CODE = """
+import numpy, pandas, torch
+from sklearn.linear_model import Ridge
+
+rows = pandas.read_csv("train.csv")
+ridge = Ridge(1.0).fit(rows[["a", "b"]], rows["y"])
+net = torch.nn.Linear(2, 1)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if find_spec("rue.report.page") is None:  # drawn elsewhere
+        monkeypatch.setitem(sys.modules, "rue.report.page", SimpleNamespace(render=lambda document: document["title"]))
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame(draw.normal(size=(160, 2)), columns=["a", "b"])
+    frame["y"] = 2 * frame["a"] + 0.5 * draw.normal(size=160)
+    frame["who"] = [f"W{i}" for i in range(160)]
+    frame["arm"] = draw.choice(["left", "right"], 160)
+    frame[:100].to_csv("train.csv", index=False)
+    frame[100:].to_csv("audited.csv", index=False)
+    frame[100:].drop(columns="y").to_csv("unlabelled.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def trees(folder):
+    import lightgbm
+
+    train = pd.read_csv("train.csv")
+    fitted = lightgbm.LGBMRegressor(n_estimators=10, num_leaves=5, n_jobs=1, verbose=-1).fit(
+        train[["a", "b"]], train["y"]
+    )
+    fitted.booster_.save_model("trees.txt")
+    return folder
+
+
+@pytest.fixture
+def module(folder, monkeypatch):
+    (folder / "my_models.py").write_text(CODE)
+    monkeypatch.delitem(sys.modules, "my_models", raising=False)
+    yield folder
+    sys.modules.pop("my_models", None)
+
+
+def rue(*arguments):
+    return CliRunner().invoke(app, ["report", *arguments])
+
+
+def test_a_lightgbm_file_and_two_tables_make_a_report(trees):
+    done = rue(
+        *("trees.txt", "train.csv", "audited.csv", "--target", "y", "--id", "who", "--group", "arm", "--drop", "arm"),
+        *("--noun", "workers", "--title", "Trees", "--purpose", "A test.", "--out", "made/report.html"),
+    )
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[:2] == ["made/report.html", "made/report.json"]
+    document = json.loads((trees / "made/report.json").read_text())
+    assert document["title"] == "Trees"
+    assert document["verdict"]["text"] in done.output
+    assert document["predictions"]["id"][0] == "W100"
+    assert document["predictions"]["id_label"] == "who"
+    assert document["predictions"]["actual"] == "actual"
+    assert document["predictions"]["inputs"]["columns"] == ["a", "b"]
+    assert any(block["id"] == "group-0" for part in document["sections"] for block in part["blocks"])
+
+
+def test_a_fitted_estimator_by_name_and_rows_without_the_target(module):
+    done = rue("my_models:ridge", "train.csv", "unlabelled.csv", "--target", "y", "--id", "who", "--drop", "arm")
+    assert done.exit_code == 0, done.output
+    document = json.loads((module / "audit.json").read_text())
+    assert document["title"] == "Audit of my_models:ridge"
+    assert document["predictions"]["actual"] is None
+    again = rue(
+        *("my_models:ridge", "train.csv", "audited.csv", "--target", "y", "--id", "who", "--drop", "arm"),
+        *("--previous", "audit.json", "--level", "0.8", "--out", "again.html"),
+    )
+    assert again.exit_code == 0, again.output
+    assert json.loads((module / "again.json").read_text())["predictions"]["interval"]["level"] == 0.8
+    assert sys.path.count(str(module)) == 0
+
+
+def test_a_module_by_name_says_its_loss_on_the_command_line(module):
+    columns = ("--target", "y", "--drop", "arm", "--drop", "who")
+    silent = rue("my_models:net", "train.csv", "audited.csv", *columns)
+    assert silent.exit_code == 1
+    assert "does not know the loss" in silent.output
+    done = rue("my_models:net", "train.csv", "audited.csv", *columns, "--loss", "squared_error", "--l2", "1")
+    assert done.exit_code == 0, done.output
+
+
+def test_an_exported_program_is_read(folder):
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(torch.nn.Linear(2, 1), (torch.randn(4, 2),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, folder / "net.pt2")
+    done = rue(
+        *("net.pt2", "train.csv", "audited.csv", "--target", "y", "--drop", "arm", "--drop", "who"),
+        *("--loss", "squared_error", "--l2", "1"),
+    )
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("trees.txt", "train.csv", "audited.csv", "--target", "z"), "no column 'z'"),
+        (("trees.txt", "train.csv", "nowhere.csv", "--target", "y"), "cannot be read"),
+        (("trees.txt", "train.xlsx", "audited.csv", "--target", "y"), "give a .csv or a .parquet"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--group", "sex"), "to group by"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--id", "name"), "of ids"),
+        (("model.bin", "train.csv", "audited.csv", "--target", "y"), "write package.module:name"),
+        (("no_such_module:net", "train.csv", "audited.csv", "--target", "y"), "cannot be imported"),
+        (("none.txt", "train.csv", "audited.csv", "--target", "y", "--drop", "arm", "--drop", "who"), "cannot be read"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--previous", "train.csv"), "earlier report"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_one(trees, arguments, said):
+    done = rue(*arguments)
+    assert done.exit_code == 1
+    assert said in done.output
+    assert len(done.output.strip().splitlines()) == 1
+
+
+def test_audited_rows_without_a_feature_are_refused(trees):
+    pd.read_csv("audited.csv").drop(columns="b").to_csv("short.csv", index=False)
+    done = rue("trees.txt", "train.csv", "short.csv", "--target", "y", "--drop", "arm", "--drop", "who")
+    assert done.exit_code == 1
+    assert "lacks the columns b" in done.output
