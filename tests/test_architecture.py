@@ -31,6 +31,7 @@ LAYERS = [
     {"calibrate"},
     {"trained"},
     {"explain"},
+    {"checks"},
     {"result"},
     {"held_out", "respond"},
     {"auditor"},
@@ -91,7 +92,7 @@ def test_the_public_names_are_these():
             *("ErrorForest", "ForestRUE", "Homoscedastic", "ClassifierRUE", "Confidence"),
             *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
             *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
-            *("errors", "quiet", "tokens"),
+            *("errors", "quiet", "tokens", "Explanation", "Explanations", "Check", "CheckUp", "checks"),
         ]
     )
     assert all(hasattr(rue, name) for name in rue.__all__)

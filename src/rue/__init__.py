@@ -5,9 +5,23 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from rue import calibrate, curvature, datasets, errors, evaluate, integrated, losses, policy, resample, solve, tokens
+from rue import (
+    calibrate,
+    checks,
+    curvature,
+    datasets,
+    errors,
+    evaluate,
+    integrated,
+    losses,
+    policy,
+    resample,
+    solve,
+    tokens,
+)
 from rue.auditor import Auditor
 from rue.calibrate.penalty import choose_penalty
+from rue.checks import Check, CheckUp
 from rue.concepts import Model
 from rue.data import Data
 from rue.explain import Explanation, Explanations
@@ -38,6 +52,8 @@ __all__ = [
     "Auditor",
     "BootstrapSGD",
     "CalibratedRUE",
+    "Check",
+    "CheckUp",
     "ClassifierRUE",
     "Confidence",
     "Data",
@@ -55,6 +71,7 @@ __all__ = [
     "Policy",
     "audit",
     "calibrate",
+    "checks",
     "choose_penalty",
     "curvature",
     "datasets",
