@@ -105,11 +105,11 @@ KINDS = {
         "squared_error", 2.0,
     ),
     "regression net": Kind(
-        lambda: _hidden(1), lambda X, e: _signal(X) + 0.5 * e, squared, "squared_error", "huber", 1.0
+        lambda: _hidden(1), lambda X, e: _signal(X) + 0.5 * e, squared, "squared_error", "huber", 10.0
     ),
     "three-class net": Kind(
         lambda: _hidden(3), lambda X, e: torch.bucketize(_signal(X) + 0.4 * e, torch.tensor([-0.5, 0.5])), softmax,
-        "cross_entropy", "squared_error", 1.0,
+        "cross_entropy", "squared_error", 10.0,
     ),
 }  # fmt: skip
 

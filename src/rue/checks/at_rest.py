@@ -8,15 +8,17 @@ from rue.checks.subject import Subject
 from rue.checks.wrong_loss import better_loss
 
 NAME = "at rest"
-CLOSE = 0.1  # of a typical resampling step: a bias that small adds half a per cent to the audit's variance
-NEGLIGIBLE = 1e-3  # of a step: where no penalty was stated, a smaller one than this pulls is not worth a word
-ALONG = 0.9  # share of the decrement that another penalty takes away, before one is named
+CLOSE = 0.1  # of a typical resampling step: its square, a hundredth, is what being off adds to a squared step
+ALL = 0.99999  # share of the decrement that another penalty takes away where parameters rest under it; for nets stopped
+# early it reached .954, after five steps of gradient descent from zero, which is a ridge regression's path, .99997
+ALONG = 0.9  # share from which on another penalty is worth a word
 CHANCE = 1e-3  # of a direction at random sharing as much, in few parameters
+WORTH = 0.01  # of a step: below it, a share may come from the last digits of slow training
 FACTOR = 1.5  # penalties within it of the stated one are not told apart
 LIMITS = (
-    f"green below {CLOSE} of a typical resampling step, where being off adds less than about half a per cent to the "
-    f"audit's variance; red only where another penalty (more than {FACTOR} times off, explaining at least {ALONG:.0%} "
-    "of the distance) or another loss is at rest here; distance alone is amber"
+    f"green below {CLOSE} of a typical resampling step: being off then adds a hundredth of its square; red where "
+    f"another penalty, more than {FACTOR} times off, or another loss is at rest here; distance alone is amber, because "
+    "a net that was stopped early is not at rest either"
 )
 
 
@@ -33,18 +35,19 @@ def at_rest(subject: Subject) -> Check | str:
         f"the parameters are {seen.steps:.2g} of a typical resampling step away from rest (Newton decrement "
         f"{seen.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
     )
-    penalty = _penalty(seen, subject)
-    if penalty:
-        return _check("red", seen, f"{measured}; {penalty}", _PENALTY_ADVICE)
-    if seen.steps <= CLOSE:
-        return _check("green", seen, measured, "")
-    named = better_loss(subject, seen.steps, CLOSE)
+    other = _other_penalty(seen, subject)
+    if other and seen.share >= ALL:
+        return _check("red", seen, f"{measured}; they are at rest under {other}", _PENALTY_ADVICE)
+    named = better_loss(subject, seen.steps, CLOSE) if seen.steps > WORTH else None
     if named is not None:
         said = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
-        return _check(
-            "red", seen, f"{measured}; {said}", f"wrap the model with loss={named.name!r}, if it was trained so"
-        )
-    return _check("amber", seen, measured, _AMBER_ADVICE)
+        return _check("red", seen, f"{measured}; {said}", f"wrap the model with loss={named.name!r}, if trained so")
+    if other and seen.steps > WORTH:
+        hint = f"{other} would take away {seen.share:.1%} of the decrement, as after stopping early too"
+        return _check("amber", seen, f"{measured}; {hint}", f"{_PENALTY_ADVICE}; or train on until it rests")
+    return (
+        _check("green", seen, measured, "") if seen.steps <= CLOSE else _check("amber", seen, measured, _AMBER_ADVICE)
+    )
 
 
 _PENALTY_ADVICE = (
@@ -57,24 +60,23 @@ _AMBER_ADVICE = (
 )
 
 
-def _penalty(seen: Distance, subject: Subject) -> str | None:
-    """What another penalty explains, in words; None where it is as stated, or explains too little."""
+def _other_penalty(seen: Distance, subject: Subject) -> str | None:
+    """The penalty that explains most of the distance, in words; None where it is as stated, or explains too little."""
     if seen.share < needed_share(subject.model.theta.numel()):
         return None
     if not seen.stated:
-        if seen.steps < NEGLIGIBLE or seen.factor <= 0:
-            return None
-        return f"no l2 was stated, and they are at rest under an l2 of {seen.factor:.3g} on the summed loss"
-    if 1 / FACTOR <= seen.factor <= FACTOR:
+        usable = seen.steps > WORTH and seen.factor > 0
+        return f"an l2 of {seen.factor:.3g} on the summed loss, where none was stated" if usable else None
+    if within(seen.factor, 1.0):
         return None
-    if abs(seen.factor) < 1e-3 / max(1.0, float(subject.data.weight.sum())):
-        return "they are at rest without any penalty"
     total = float(subject.data.weight.sum())
-    said = f"they are at rest under a penalty {seen.factor:.3g} times as large as stated"
+    if abs(seen.factor) < 0.01 / total:
+        return "no penalty at all"
+    said = f"a penalty {seen.factor:.3g} times as large as stated"
     if within(seen.factor, total) or within(seen.factor, 1 / total):
-        return f"{said}, which is n = {total:g} or 1/n: a mean was taken for a sum, or a sum for a mean"
+        return f"{said} (n = {total:g}, or 1/n: a mean was taken for a sum, or a sum for a mean)"
     if abs(seen.factor - 0.5) < 0.02:
-        return f"{said}: a loss twice as large, such as the squared error without its ½"
+        return f"{said} (as for a loss twice as large: the squared error without its ½)"
     return said
 
 

@@ -10,7 +10,8 @@ from rue.errors import RueError
 from rue.losses import LOSSES
 
 SMALL = 2_000  # parameters: each loss has its own matrix to factor
-TIMES = 10**0.5  # closer, at least, than under the stated loss: ten times in the decrement
+TIMES = 10**0.5  # closer than under the stated loss, where that is not close: ten times in the decrement
+CLEARLY = 100.0  # closer, where the stated one is close as well
 
 
 class Named(NamedTuple):
@@ -27,7 +28,8 @@ def better_loss(subject: Subject, steps: float, close: float) -> Named | None:
         return None
     found = [Named(name, _steps(subject, name)) for name in LOSSES if name != model.rule.name]
     best = min(found, key=lambda one: one.steps)
-    return best if best.steps < min(close, steps / TIMES) else None
+    times = TIMES if steps > close else CLEARLY
+    return best if best.steps < min(close, steps / times) else None
 
 
 def _steps(subject: Subject, name: str) -> float:
