@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rue import (
     calibrate,
+    checks,
     curvature,
     datasets,
     errors,
@@ -21,6 +22,7 @@ from rue import (
 )
 from rue.auditor import Auditor
 from rue.calibrate.penalty import choose_penalty
+from rue.checks import Check, CheckUp
 from rue.concepts import Model
 from rue.data import Data
 from rue.explain import Explanation, Explanations
@@ -53,6 +55,8 @@ __all__ = [
     "Auditor",
     "BootstrapSGD",
     "CalibratedRUE",
+    "Check",
+    "CheckUp",
     "ClassifierRUE",
     "Confidence",
     "Data",
@@ -71,6 +75,7 @@ __all__ = [
     "Report",
     "audit",
     "calibrate",
+    "checks",
     "choose_penalty",
     "curvature",
     "datasets",

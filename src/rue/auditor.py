@@ -10,9 +10,13 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.calibrate.left_out_intervals import LeftOutRows
+from rue.checks.check import CheckUp
+from rue.checks.check_up import check_up
+from rue.checks.subject import Subject
 from rue.classify import averaged, epistemic, flip_probability, probability
 from rue.collected import Collected
 from rue.concepts import Assessment, Assessor, Decision, Facts, Inputs, Model
@@ -125,6 +129,46 @@ class Auditor:
         plain = replace(self, held_out=None)._of_outputs(X)
         targets = y if self.model.response is None else self._encoded(y).reshape(plain.prediction.shape)
         return replace(self, held_out=held_out(plain, targets, group), facts={**self.facts, "held_out": len(plain)})
+
+    def check(
+        self,
+        inputs: Any = None,
+        *,
+        refit: Callable[[NDArray[np.int64]], Any] | None = None,
+        refits: int = 8,
+        seed: int = 0,
+    ) -> CheckUp:
+        """Is this model fit for this audit? Traffic lights, each with its number, its limits and what to do.
+
+        `inputs` are the audited rows: they are searched for training rows, and outputs are compared there.
+        `refit(rows)` trains on training rows drawn with replacement (their numbers, some several times) and returns
+        the model, best as `rue.wrap(...)`; `refits` of them are compared with what influence predicts.
+
+        >>> import rue
+        >>> X, y = torch.eye(2).repeat(3, 1), torch.arange(6.0)
+        >>> auditor = rue.LinearRUE().fit(rue.wrap(torch.nn.Linear(2, 1), loss="squared_error", l2=1.0), (X, y))
+        >>> auditor.check()["mode"].light
+        'green'
+        """
+        if self.trained is None:
+            raise InputError(f"{self.method} keeps no training rows, so that there is nothing to check; fit it again")
+        _check_refits(refit, refits, seed)
+        thetas = getattr(getattr(self.assess, "ensemble", self.assess), "thetas", None)
+        return check_up(
+            Subject(
+                self.model,
+                self.trained.data,
+                self.facts,
+                self.trained.inverted,
+                self.trained.curvature,
+                members=None if thetas is None else len(thetas),
+                own_networks=self.predictor is not outputs,
+                inputs=inputs,
+                refit=refit,
+                refits=refits,
+                seed=seed,
+            )
+        )
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
         """The audited predictions, with `total_std` (else `std`) where asked: scikit-learn's convention."""
@@ -249,6 +293,18 @@ class Auditor:
             raise DataError("the model returns NaN or infinite predictions for some of these inputs; check them")
         decision = self.model.family.decision
         return found if decision is None else _classified(decision, found)
+
+
+def _check_refits(refit: Any, refits: int, seed: int) -> None:
+    if refit is not None and not callable(refit):
+        raise SettingError(
+            f"refit must be a function from row numbers to a trained model, got {type(refit).__name__}; give one that "
+            "trains on X[rows], y[rows]"
+        )
+    if isinstance(refits, bool) or not isinstance(refits, int) or refits < 2:
+        raise SettingError(f"refits must be a whole number of at least 2, got {refits!r}")
+    if not isinstance(seed, int):
+        raise SettingError(f"seed must be a whole number, so that the check can be repeated, got {seed!r}")
 
 
 def _classified(decision: Decision, found: Assessment) -> Assessment:

@@ -33,6 +33,7 @@ class Family:
     decision: Decision | None = None  # the outputs are logits, or shares of classes
     coupled: bool = False  # the loss of a row depends on the other rows: all are read together
     joint: bool = True  # the parameters minimise one objective; else the model is a mean of such, each alone
+    stationary: bool = True  # where the gradient of loss and penalty is zero; else grown in steps, or held at corners
 
 
 class Coupling(NamedTuple):

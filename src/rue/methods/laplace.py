@@ -36,9 +36,9 @@ class Laplace:
         with fitting(self, model, data) as fit:
             inverted = fit.invert(self.curvature, self.damping, self.solver)
             if self.linearised:
-                return fit.auditor(InverseSpread(inverted.inverse), inverted.describe())
+                return fit.auditor(InverseSpread(inverted.inverse), inverted.describe(), inverted=inverted)
             draws = inverted.inverse.sample(self.members, generator(self.seed))
-            return fit.auditor(Ensemble(fit.model.theta.double() + draws), inverted.describe())
+            return fit.auditor(Ensemble(fit.model.theta.double() + draws), inverted.describe(), inverted=inverted)
 
 
 @dataclass(frozen=True)

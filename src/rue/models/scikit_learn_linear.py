@@ -87,7 +87,10 @@ def _core(estimator: Any, found: Objective) -> ModuleModel:
             "is nothing that training data could have moved: use a smaller penalty"
         )
     module = Active(weight, bias, free) if found.sparse else _linear(weight, bias)
-    core = wrap_module(module, found.loss, None, None, "mean" if found.mean else "sum", None)
+    loss = found.loss
+    if found.sparse:  # absolute values pull, and have no curvature
+        loss = replace(loss, family=replace(loss.family, stationary=False))
+    core = wrap_module(module, loss, None, None, "mean" if found.mean else "sum", None)
     l2 = torch.as_tensor(np.broadcast_to(found.l2, (k, p)).copy(), dtype=torch.float64)[free]
     if bias is not None:
         l2 = torch.cat([l2, torch.full((k,), found.bias_l2, dtype=torch.float64)])

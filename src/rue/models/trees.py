@@ -1,7 +1,7 @@
 """A boosted ensemble with its structure held fixed: linear in its leaf values, f_k(x) = base_k + Σₜ θ[leafₜ(x)]."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
 from typing import Any, NoReturn, Self
@@ -53,8 +53,8 @@ class TreeModel:
 
     @property
     def family(self) -> Family:
-        """The loss knows."""
-        return self.ensemble.loss.family
+        """The loss knows; leaf values are settled tree by tree."""
+        return replace(self.ensemble.loss.family, stationary=False)
 
     @property
     def response(self) -> None:

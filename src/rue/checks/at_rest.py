@@ -1,0 +1,100 @@
+"""Is the objective at rest at these parameters, and if not, which one would be?"""
+
+from math import inf
+
+from rue.checks.check import Check, Light
+from rue.checks.distance import Distance, distance
+from rue.checks.subject import Subject
+from rue.checks.wrong_loss import better_loss
+
+NAME = "at rest"
+CLOSE = 0.1  # of a typical resampling step: its square, a hundredth, is what being off adds to a squared step
+ALL = 0.99999  # share of the decrement that another penalty takes away where parameters rest under it; for nets stopped
+# early it reached .954, after five steps of gradient descent from zero, which is a ridge regression's path, .99997
+ALONG = 0.9  # share from which on another penalty is worth a word
+CHANCE = 1e-3  # of a direction at random sharing as much, in few parameters
+WORTH = 0.01  # of a step: below it, a share may come from the last digits of slow training
+FACTOR = 1.5  # penalties within it of the stated one are not told apart
+LIMITS = (
+    f"green below {CLOSE} of a typical resampling step: being off then adds a hundredth of its square; red where "
+    f"another penalty, more than {FACTOR} times off, or another loss is at rest here; distance alone is amber, because "
+    "a net that was stopped early is not at rest either"
+)
+
+
+def at_rest(subject: Subject) -> Check | str:
+    """Measure, and where something is off, look for what would be at rest."""
+    if not subject.model.family.stationary:
+        return (
+            "the parameters were grown tree by tree, or are held by a penalty of absolute values: no gradient is zero"
+        )
+    if "projected_to" in subject.model.describe():
+        return "the audit looks along a projection, where the penalty's own pull is not seen"
+    seen = distance(subject.model, subject.reweighted, subject.factored.inverse)
+    measured = (
+        f"the parameters are {seen.steps:.2g} of a typical resampling step away from rest (Newton decrement "
+        f"{seen.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
+    )
+    other = _other_penalty(seen, subject)
+    if other and seen.share >= ALL:
+        return _check("red", seen, f"{measured}; they are at rest under {other}", _PENALTY_ADVICE)
+    named = better_loss(subject, seen.steps, CLOSE) if seen.steps > WORTH else None
+    if named is not None:
+        said = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
+        return _check("red", seen, f"{measured}; {said}", f"wrap the model with loss={named.name!r}, if trained so")
+    if other and seen.steps > WORTH:
+        hint = f"{other} would take away {seen.share:.1%} of the decrement, as after stopping early too"
+        return _check("amber", seen, f"{measured}; {hint}", f"{_PENALTY_ADVICE}; or train on until it rests")
+    return (
+        _check("green", seen, measured, "") if seen.steps <= CLOSE else _check("amber", seen, measured, _AMBER_ADVICE)
+    )
+
+
+_PENALTY_ADVICE = (
+    'state the l2 and the reduction of the objective that was trained: J = Σ loss + ½ l2‖θ‖², or reduction="mean" '
+    "for an averaged loss; a decay inside AdamW is no penalty"
+)
+_AMBER_ADVICE = (
+    "train on until it rests, or read the audit as one of re-weighting around these parameters; if training had "
+    "converged, these are other weights, other rows, row weights that were left out, AdamW's decay, or another loss"
+)
+
+
+def _other_penalty(seen: Distance, subject: Subject) -> str | None:
+    """The penalty that explains most of the distance, in words; None where it is as stated, or explains too little."""
+    if seen.share < needed_share(subject.model.theta.numel()):
+        return None
+    if not seen.stated:
+        usable = seen.steps > WORTH and seen.factor > 0
+        return f"an l2 of {seen.factor:.3g} on the summed loss, where none was stated" if usable else None
+    if within(seen.factor, 1.0):
+        return None
+    total = float(subject.data.weight.sum())
+    if abs(seen.factor) < 0.01 / total:
+        return "no penalty at all"
+    said = f"a penalty {seen.factor:.3g} times as large as stated"
+    if within(seen.factor, total) or within(seen.factor, 1 / total):
+        return f"{said} (n = {total:g}, or 1/n: a mean was taken for a sum, or a sum for a mean)"
+    if abs(seen.factor - 0.5) < 0.02:
+        return f"{said} (as for a loss twice as large: the squared error without its ½)"
+    return said
+
+
+def within(factor: float, other: float) -> bool:
+    """The same penalty, up to `FACTOR`."""
+    return 1 / FACTOR <= factor / other <= FACTOR
+
+
+def needed_share(d: int) -> float:
+    """What a random direction among d would explain with a probability of `CHANCE`; at least `ALONG`.
+
+    >>> needed_share(1), round(needed_share(3), 3), needed_share(100)
+    (inf, 0.998, 0.9)
+    """
+    from scipy.stats import beta
+
+    return inf if d == 1 else max(ALONG, float(beta.isf(CHANCE, 0.5, (d - 1) / 2)))
+
+
+def _check(light: Light, seen: Distance, found: str, advice: str) -> Check:
+    return Check(NAME, light, seen.steps, found, LIMITS, advice)

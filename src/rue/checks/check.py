@@ -1,0 +1,90 @@
+"""Check: one traffic light with its number and its reason; CheckUp: all of a model's."""
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from rue.errors import SettingError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Light = Literal["green", "amber", "red"]
+ORDER: tuple[Light, ...] = ("green", "amber", "red")
+ROWS = 10  # named by a check, at most
+WIDTH = 110  # characters of a printed line
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was measured, how that is judged, and what to do."""
+
+    name: str
+    light: Light
+    value: float | None
+    found: str  # what was measured, in one sentence with its n
+    threshold: str  # the limits, and the reason for them
+    advice: str  # what to do; empty where green
+    rows: tuple[Any, ...] = ()  # the user's own ids of the rows it is about, at most ten
+
+
+@dataclass(frozen=True)
+class CheckUp:
+    """All checks that were made of a model, and why the others were not.
+
+    >>> found = Check("solve", "green", 1e-9, "the residual is 1e-9", "below 0.01", "")
+    >>> CheckUp((found,), {"refits": "no refit was given"}).light
+    'green'
+    """
+
+    checks: tuple[Check, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)  # checks that were not made, and why
+
+    @property
+    def light(self) -> Light:
+        """The worst of all."""
+        return ORDER[max((ORDER.index(check.light) for check in self.checks), default=0)]
+
+    def __getitem__(self, name: str) -> Check:
+        found = next((check for check in self.checks if check.name == name), None)
+        if found is not None:
+            return found
+        if name in self.left_out:
+            raise SettingError(
+                f"the check {name!r} was not made: {self.left_out[name]}; `name in checkup` tells before"
+            )
+        raise SettingError(f"there is no check {name!r}; made were {', '.join(check.name for check in self.checks)}")
+
+    def __contains__(self, name: object) -> bool:
+        return any(check.name == name for check in self.checks)
+
+    def __iter__(self) -> Iterator[Check]:
+        return iter(self.checks)
+
+    def __len__(self) -> int:
+        return len(self.checks)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One line for each check that was made."""
+        import pandas as pd
+
+        names = ("name", "light", "value", "found", "threshold", "advice", "rows")
+        return pd.DataFrame([[getattr(check, name) for name in names] for check in self.checks], columns=list(names))
+
+    def __str__(self) -> str:
+        parts = [_paragraph(check) for check in sorted(self.checks, key=lambda check: -ORDER.index(check.light))]
+        parts += [_indented(f"{'—':6} {name}: not made, {reason}") for name, reason in self.left_out.items()]
+        return "\n".join(parts)
+
+
+def _paragraph(check: Check) -> str:
+    lines = [_indented(f"{check.light.upper():6} {check.name}: {check.found}")]
+    if check.light != "green":
+        lines += [_indented(f"       {text}") for text in (f"Limits: {check.threshold}", f"What to do: {check.advice}")]
+        lines += [_indented(f"       Rows: {', '.join(map(str, check.rows))}")] if check.rows else []
+    return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * 9)

@@ -1,0 +1,58 @@
+"""How far parameters are from where an objective is at rest: the Newton decrement in units of a resampling step.
+
+The raw gradient cannot tell: its size depends on the units of the parameters. gᵀH̃⁻¹g does not, and divided by what
+resampling makes of it, E[(L(w − 1))ᵀH̃⁻¹L(w − 1)], it has no units of the loss either.
+"""
+
+from dataclasses import dataclass
+from math import inf, sqrt
+
+import torch
+from torch import Tensor
+
+from rue.checks.subject import Reweighted
+from rue.concepts import Inverse, Model
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The distance, and the penalty under which it would be least."""
+
+    decrement: float  # gᵀH̃⁻¹g of g = Σ∇ℓ + ∇R, in units of the loss
+    steps: float  # its root, in typical resampling steps
+    factor: float  # ĉ that makes Σ∇ℓ + ĉ∇R smallest; without a penalty, the l2 that does so
+    share: float  # of the decrement that ĉ takes away
+    stated: bool  # whether there is a penalty
+
+
+def distance(model: Model, seen: Reweighted, inverse: Inverse) -> Distance:
+    """Measure at the model's theta."""
+    penalty = penalty_gradient(model)
+    stated = bool((penalty != 0).any())
+    direction = penalty if stated else model.theta.double()
+    solved = inverse.solve(torch.stack([seen.whole, direction, *seen.drawn])).vectors
+    own, across, along = (
+        float(a @ b) for a, b in ((seen.whole, solved[0]), (direction, solved[0]), (direction, solved[1]))
+    )
+    typical = float((seen.drawn * solved[2:]).sum(-1).mean())
+    decrement = max(0.0, own + 2 * across + along) if stated else own  # gᵀH̃⁻¹g
+    factor = -across / along if along > 0 else 0.0
+    least = own + factor * across
+    return Distance(
+        decrement=decrement,
+        steps=sqrt(decrement / typical) if typical > 0 else (inf if decrement > 0 else 0.0),
+        factor=factor,
+        share=1 - max(0.0, least) / decrement if decrement > 0 else 0.0,
+        stated=stated,
+    )
+
+
+def penalty_gradient(model: Model) -> Tensor:
+    """∇R(θ̂): (d,) in float64."""
+    with torch.enable_grad():
+        theta = model.theta.detach().double().requires_grad_()
+        value = model.penalty(theta)
+        if not value.requires_grad:
+            return torch.zeros_like(theta)
+        (found,) = torch.autograd.grad(value, theta, allow_unused=True)
+    return torch.zeros_like(theta) if found is None else found

@@ -1,0 +1,74 @@
+"""Are audited rows training rows? Then errors on them are those of training, and look too small."""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from rue.checks.check import ROWS, Check, Light
+from rue.checks.subject import Subject
+from rue.concepts import Inputs
+from rue.data import input_batches
+from rue.features import coordinates
+
+NAME = "duplicates"
+SHARE = 0.01  # of the audited rows, from which on an error measured on them is no longer one of new rows
+CHANCE = 1e-3  # of so many by the rate at which training rows equal one another
+LIMITS = (
+    "green where no audited row has the features of a training row, or no more have than training rows equal one "
+    f"another; red from {SHARE:.0%} of the audited rows, where chance at that rate gives so many less than once in "
+    f"{1 / CHANCE:.0f}; amber between"
+)
+
+
+def duplicates(subject: Subject) -> Check | str:
+    """Exact matches of all features, as the model reads them."""
+    if subject.inputs is None:
+        return "no audited rows were given: auditor.check(inputs)"
+    known, twice = set(), 0
+    training = _digests(batch.inputs for batch in subject.data.batches())
+    seen: dict[bytes, int] = {}
+    for digest in training:
+        seen[digest] = seen.get(digest, 0) + 1
+    known = set(seen)
+    twice = sum(count for count in seen.values() if count > 1)
+    audited = _digests(input_batches(subject.inputs, subject.model))
+    same = np.flatnonzero([digest in known for digest in audited])
+    m, n, rate = len(audited), len(training), twice / len(training)
+    light = _light(len(same), m, rate, n)
+    index: Any = getattr(subject.inputs, "index", None)
+    ids = np.arange(m) if index is None or callable(index) else np.asarray(index)
+    return Check(
+        NAME,
+        light,
+        len(same) / m,
+        f"{len(same)} of m = {m} audited rows ({len(same) / m:.1%}) have the features of a training row; of n = {n} "
+        f"training rows {twice} ({rate:.1%}) equal another",
+        LIMITS,
+        ""
+        if light == "green"
+        else "take these rows out before errors are measured on them; split the data again, by "
+        "patient or source where one has several rows",
+        tuple(ids[same[:ROWS]].tolist()),
+    )
+
+
+def _light(same: int, m: int, rate: float, n: int) -> Light:
+    from scipy.stats import binom
+
+    if same == 0:
+        return "green"
+    if rate > 0 and float(binom.sf(same - 1, m, rate)) > 0.01:  # no more than usual
+        return "green"
+    surprising = float(binom.sf(same - 1, m, max(rate, 1 / n))) < CHANCE  # a rate of none in n may be 1/n
+    return "red" if surprising and same >= SHARE * m else "amber"
+
+
+def _digests(batches: Iterable[Inputs]) -> list[bytes]:
+    """A fingerprint of every row."""
+    found: list[bytes] = []
+    for inputs in batches:
+        rows = np.ascontiguousarray(coordinates(inputs)) + 0.0  # −0 is 0
+        found += [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+    return found

@@ -1,0 +1,51 @@
+"""Do outputs move in a straight line as far as a resampling step goes?"""
+
+import torch
+
+from rue.checks.check import Check, Light
+from rue.checks.subject import Subject
+from rue.derivatives import member_outputs, outputs, pushed
+from rue.trees import leaves
+
+NAME = "linearisation"
+REWEIGHTINGS = 8
+BENT = (
+    0.3  # on 45 models at rest (n = 100 to 1,000) predicted and refitted changes correlated .81 to 1.0 up to here, and
+)
+# .29 to .79 beyond (8 refits each, from the trained weights)
+BROKEN = 3.0  # members pushed through the network then show its bends, not the data
+LIMITS = (
+    f"green up to {BENT}: there predicted changes correlated .81 to 1.0 with those of refits, on 45 models with 100 to "
+    f"1,000 rows, and beyond it .29 to .79; red above {BROKEN} for a method that pushes members through the network"
+)
+
+
+def linearisation(subject: Subject) -> Check | str:
+    """Outputs at θ* of a few re-weightings against those of the tangent."""
+    model, inputs = subject.model, subject.looked_at
+    if not model.family.stationary:
+        return "the outputs are linear in the parameters"
+    steps = -subject.steps[:REWEIGHTINGS]
+    dtype = model.theta.dtype
+    now = outputs(model, inputs).double()
+    straight = pushed(model, inputs, steps.to(dtype)).double().permute(2, 0, 1)  # (b, c, k)
+    actual = member_outputs(model, (model.theta.double() + steps).to(dtype), inputs).double() - now
+    if model.family.decision == "largest":  # only differences of logits matter
+        straight, actual = (change - change.mean(-1, keepdim=True) for change in (straight, actual))
+    size = float(straight.square().mean().sqrt())
+    gap = float((actual - straight).square().mean().sqrt()) / size if size > 0 else 0.0
+    gap = gap if torch.isfinite(torch.tensor(gap)) else float("inf")
+    light: Light = "green" if gap <= BENT else "red" if gap > BROKEN and subject.members is not None else "amber"
+    rows = len(leaves(inputs)[0])
+    return Check(
+        NAME,
+        light,
+        gap,
+        f"over {len(steps)} re-weightings and {rows} {subject.rows_called} outputs at the moved parameters miss the "
+        f"straight line by {gap:.2g} of the change (root mean squares)",
+        LIMITS,
+        ""
+        if light == "green"
+        else "use a linearised method (LinearRUE, CalibratedRUE) rather than members pushed "
+        "through the network, and compare with a few refits: auditor.check(refit=...)",
+    )

@@ -1,0 +1,39 @@
+"""Does the module answer as it does in evaluation mode?"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from rue.checks.check import Check
+from rue.checks.subject import Subject, some
+from rue.derivatives import outputs
+from rue.models.module import private_copy
+
+NAME = "mode"
+ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-8}  # of the outputs, relative to their size
+LIMITS = "red where the outputs of evaluation mode differ beyond rounding: those are what a model predicts in use"
+
+
+def mode(subject: Subject) -> Check | str:
+    """Outputs as wrapped against those of a copy in evaluation mode; the user's module is not touched."""
+    core: Any = subject.model
+    while not hasattr(core, "module"):
+        core = getattr(core, "inner", None) or getattr(core, "core", None)
+        if core is None:
+            return "the model is no module with modes"
+    training = any(part.training for part in core.module.modules())
+    inputs = some(next(subject.data.batches()).inputs)
+    as_wrapped = outputs(core, inputs)
+    apart = 0.0
+    if training:
+        evaluated = outputs(replace(core, module=private_copy(core.module).eval()), inputs)
+        apart = float((evaluated - as_wrapped).abs().max() / as_wrapped.abs().max().clamp_min(1e-300))
+    how = "in training mode" if training else "in evaluation mode"
+    found = (
+        f"the module was wrapped {how}, and {len(as_wrapped)} training rows' outputs are {apart:.2g} (relative) away "
+    )
+    found += "from those of evaluation mode"
+    if apart <= ROUNDING.get(as_wrapped.dtype, 1e-4):
+        return Check(NAME, "green", apart, found, LIMITS, "")
+    return Check(NAME, "red", apart, found, LIMITS, "call net.eval() before rue.wrap")

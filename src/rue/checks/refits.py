@@ -1,0 +1,107 @@
+"""Fidelity against real refits: what influence predicts for a bootstrap sample beside what training on it gives."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from rue.checks.check import Check, Light
+from rue.checks.subject import Subject
+from rue.concepts import Model
+from rue.data import input_batches
+from rue.derivatives import outputs, pushed, weighted_gradients
+from rue.errors import ModelError, SettingError
+from rue.models import wrap
+from rue.progress import track
+from rue.randomness import generator, untouched
+from rue.resample import Multinomial
+
+NAME = "refits"
+ALIKE = 0.8  # correlation of changes: .86 to 1.0 for linear models, logistic and Poisson regressions at rest
+LOOSE = 0.3  # refits of nets correlated .29 to .96; below, a tenth of the changes' squares is explained
+RANGE, WIDE = (0.67, 1.5), (0.33, 3.0)  # actual change for each unit predicted: .52 to 1.26 on models at rest
+LIMITS = (
+    f"green where the changes correlate at least {ALIKE} and refits move {RANGE[0]} to {RANGE[1]} for each 1 "
+    f"predicted; red below {LOOSE} or outside {WIDE[0]} to {WIDE[1]}; amber between. Nets trained from another start "
+    "move for reasons that no re-weighting knows: start each refit from the weights the net was trained from, or has"
+)
+
+Array = NDArray[np.float64]
+
+
+def refits(subject: Subject) -> Check | str:
+    """Paired over refits, rows and outputs."""
+    if subject.refit is None:
+        return "no training callable was given: auditor.check(refit=...)"
+    if not subject.model.family.joint:
+        return "a forest has no one objective whose change could be predicted"
+    raw: Any = subject.data.source.X if subject.inputs is None else subject.inputs
+    if subject.inputs is None and isinstance(raw, Dataset | DataLoader):
+        raise SettingError(
+            "refits are compared at rows that can be read again: give inputs, auditor.check(inputs, refit=...)"
+        )
+    drawn = Multinomial().draw(subject.data.units, subject.refits, generator(subject.seed))
+    pull = weighted_gradients(subject.model, subject.data, (drawn - 1)[:, subject.data.unit])
+    step = -subject.factored.inverse.solve(pull).vectors
+    said = torch.cat([pushed(subject.model, x, step).double().cpu() for x in input_batches(raw, subject.model)])
+    now = _outputs(subject.model, raw)
+    done = [
+        _outputs(_again(subject, weights), raw, now.shape) - now for weights in track("refits", drawn, total=len(drawn))
+    ]
+    return _judged(subject, np.asarray(said.permute(2, 0, 1).numpy()), np.stack(done))
+
+
+def _judged(subject: Subject, said: Array, done: Array) -> Check:
+    """Changes (b, m, k) predicted and seen."""
+    if subject.model.family.decision == "largest":  # only differences of logits matter
+        said, done = (change - change.mean(axis=-1, keepdims=True) for change in (said, done))
+    size = float((said**2).sum())
+    slope = float((said * done).sum()) / size if size > 0 else float("nan")
+    both = float(np.sqrt(size * (done**2).sum()))
+    correlation = float((said * done).sum()) / both if both > 0 else float("nan")
+    size_ratio = slope / correlation if correlation else float("nan")
+    light: Light = "amber"
+    if correlation >= ALIKE and RANGE[0] <= slope <= RANGE[1]:
+        light = "green"
+    elif not correlation >= LOOSE or not WIDE[0] <= slope <= WIDE[1]:
+        light = "red"
+    return Check(
+        NAME,
+        light,
+        correlation,
+        f"over {len(said)} refits and m = {said.shape[1]} {subject.rows_called} predicted and actual changes correlate "
+        f"{correlation:.2f}; refits moved {slope:.2f} for each 1 predicted, and {size_ratio:.2f} times as far in all",
+        LIMITS,
+        ""
+        if light == "green"
+        else "check that refit trains as the model was trained (loss, penalty, start, length); "
+        "if it does, influence is a rough guide here: use rue.integrated.RefitBootstrap",
+    )
+
+
+def _again(subject: Subject, weights: Tensor) -> Model:
+    """Train on a bootstrap sample: whole units, as often as they were drawn."""
+    assert subject.refit is not None
+    times = weights[subject.data.unit].long().numpy()
+    rows = np.repeat(subject.data.ids.numpy(), times)
+    with untouched():
+        made: Any = subject.refit(rows)
+    if hasattr(made, "predict") and hasattr(made, "theta"):
+        return made
+    if made is None:
+        raise ModelError("refit returned None, expected the trained model: rue.wrap(...) of it, or the model itself")
+    rule = getattr(subject.model, "rule", None)
+    return wrap(made, loss=rule) if isinstance(made, torch.nn.Module) else wrap(made)
+
+
+def _outputs(model: Model, raw: Any, shape: tuple[int, ...] | None = None) -> Array:
+    found = torch.cat([outputs(model, inputs).double().cpu() for inputs in input_batches(raw, model)])
+    if shape is not None and tuple(found.shape) != shape:
+        raise ModelError(
+            f"refit returned a model that predicts {tuple(found.shape)} where the audited one predicts {shape}; train "
+            "the same architecture on the same columns again"
+        )
+    return np.asarray(found.numpy())

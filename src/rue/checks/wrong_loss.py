@@ -1,0 +1,43 @@
+"""Another named loss under which the parameters would be at rest."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rue.checks.distance import distance
+from rue.checks.subject import Subject, gauss_newton, reweighted
+from rue.data import training_rows
+from rue.errors import RueError
+from rue.losses import LOSSES
+
+SMALL = 2_000  # parameters: each loss has its own matrix to factor
+TIMES = 10**0.5  # closer than under the stated loss, where that is not close: ten times in the decrement
+CLEARLY = 100.0  # closer, where the stated one is close as well
+
+
+class Named(NamedTuple):
+    """A loss, and how far from rest the parameters are under it, in typical resampling steps."""
+
+    name: str
+    steps: float
+
+
+def better_loss(subject: Subject, steps: float, close: float) -> Named | None:
+    """The loss that explains where the parameters are; None where none does, or the loss is the estimator's own."""
+    model: Any = subject.model
+    if not hasattr(model, "rule") or model.theta.numel() > SMALL:
+        return None
+    found = [Named(name, _steps(subject, name)) for name in LOSSES if name != model.rule.name]
+    best = min(found, key=lambda one: one.steps)
+    times = TIMES if steps > close else CLEARLY
+    return best if best.steps < min(close, steps / times) else None
+
+
+def _steps(subject: Subject, name: str) -> float:
+    model: Any = subject.model
+    if LOSSES[name].family.coupled:
+        return float("inf")
+    try:
+        data, other = training_rows(subject.data.source, replace(model, rule=LOSSES[name], row_shape=None))
+        return distance(other, reweighted(other, data, subject.seed), gauss_newton(other, data).inverse).steps
+    except RueError:  # targets, or a number of outputs, that are not this loss's
+        return float("inf")
