@@ -12,6 +12,7 @@ from rue.concepts import Model
 from rue.datasets import diabetes
 from rue.errors import RueWarning
 from rue.experiments.paper_network import ALPHA, paper_network, train
+from rue.explain.lens import Whole
 from rue.features import Standardiser
 from rue.methods import CalibratedRUE
 from rue.models import wrap
@@ -32,15 +33,17 @@ class InUnits(nn.Module):
 
     def __init__(self, net: nn.Module, inputs: Standardiser, target: Standardiser):
         super().__init__()
-        self.net = net
-        for name, values in (("mean", inputs.mean), ("scale", inputs.scale)):
-            self.register_buffer(name, torch.as_tensor(np.asarray(values), dtype=torch.float32))
+        self.net, self.inputs = net, inputs
         self.centre, self.unit = float(target.mean), float(target.scale)
 
     def forward(self, x: Tensor) -> Tensor:
         """Raw measurements in, progression out."""
-        found: Tensor = self.net((x - self.mean) / self.scale)
+        found: Tensor = self.net(self.standardised(x))
         return self.centre + self.unit * found
+
+    def standardised(self, x: Tensor) -> Tensor:
+        """As the network was trained."""
+        return (x - torch.as_tensor(self.inputs.mean).to(x)) / torch.as_tensor(self.inputs.scale).to(x)
 
     def wrapped(self) -> Model:
         """½(y − f)² in units of the target is the trained objective times their square: so is its penalty."""
@@ -49,8 +52,8 @@ class InUnits(nn.Module):
     def trained(self, X: Array, y: Array, seed: int) -> "InUnits":
         """A copy, trained as the paper trains; how numbers are standardised stays as it is."""
         found = copy.deepcopy(self)
-        inputs = (torch.tensor(X, dtype=torch.float32) - self.mean) / self.scale
-        train(found.net, inputs, (torch.tensor(y, dtype=torch.float32) - self.centre) / self.unit, seed)
+        inputs, targets = (torch.tensor(part, dtype=torch.float32) for part in (X, y))
+        train(found.net, self.standardised(inputs), (targets - self.centre) / self.unit, seed)
         return found
 
 
@@ -66,7 +69,7 @@ def demo_report(seed: int = 0) -> Report:
     start = InUnits(paper_network(data.X.shape[1], seed), Standardiser.of(X.to_numpy()), Standardiser.of(y))
     model = start.trained(X.to_numpy(), y, seed)
 
-    def refit(drawn: Array) -> Model:
+    def refit(drawn: Whole) -> Model:
         return start.trained(X.to_numpy()[drawn], y[drawn], seed).wrapped()
 
     with warnings.catch_warnings():

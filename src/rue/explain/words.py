@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from rue.explain.explanation import Explanation
+    from rue.explain.explanation import Explanation, Standing
 
 ALIKE, UNLIKE = 0.5, 0.1  # similarity above which rows are like the audited one, and below which they are not
 
@@ -39,14 +39,15 @@ def _deciders(found: "Explanation") -> str:
 def _reason(found: "Explanation") -> str:
     if found.density is None or found.misfit is None:
         return "Whether similar rows are few, or fitted badly, is not known for this model."
-    few, bad = (np.floor(standing.percentile) for standing in (found.density, found.misfit))
-    rows = f"{found.compared} training rows"
+    few, bad = found.density, found.misfit
+    scarce = f"scarcer than around {np.floor(few.percentile):.0f} % of {found.compared} training rows"
+    missed = f"fitted worse than around {np.floor(bad.percentile):.0f} % of {found.compared} training rows"
+    if found.reason == "nothing unusual":
+        return f"Nothing is unusual: similar rows are {scarce}, and {missed}."
     if found.reason == "too few similar rows":
-        return (
-            f"Similar rows are too few: scarcer than around {few:.0f} % of {rows} (and fitted worse than {bad:.0f} %)."
-        )
-    if found.reason == "similar rows fitted badly":
-        return f"Similar rows are fitted badly: worse than around {bad:.0f} % of {rows} (and scarcer than {few:.0f} %)."
-    return (
-        f"Nothing is unusual: such rows are scarcer than around {few:.0f} % of {rows}, fitted worse than {bad:.0f} %."
-    )
+        return f"Mostly because similar rows are few, {scarce}: that makes {_times(few, bad, 'how they are fitted')}."
+    return f"Mostly because similar rows are {missed}: that makes {_times(bad, few, 'how few they are')}."
+
+
+def _times(more: "Standing", less: "Standing", other: str) -> str:
+    return f"{more.times:.2g} times the usual variance, {other} {less.times:.2g} times"
