@@ -19,7 +19,7 @@ from rue.randomness import untouched
 from rue.resample import spread
 from rue.trees import leaves, take
 
-CELLS = 2**22  # pairs of audited and training rows looked at together
+CELLS = 2**21  # pairs of audited and training rows looked at together
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,15 @@ class TrainingTable:
     def largest(self, values: Array) -> Whole:
         """The row of each unit whose value (n,) is largest: (u,)."""
         if self.data.units == self.data.n:
-            return np.argsort(self.unit)
+            return self._only
         order = np.lexsort((values, self.unit))  # by unit, then by value
         last = np.cumsum(np.bincount(self.unit, minlength=self.data.units)) - 1
         return order[last]
+
+    @cached_property
+    def _only(self) -> Whole:
+        """The row of each unit that has one."""
+        return np.argsort(self.unit)
 
     def columns(self, rows: Whole) -> "pd.DataFrame | None":
         """The user's own columns and target of some rows; None where the data is no table."""
