@@ -14,6 +14,7 @@ from rich.table import Table
 
 from rue import evaluate, plots
 from rue.errors import RueWarning
+from rue.experiments.demo_report import demo_report
 from rue.experiments.paper_network import ALPHA, paper_network, train
 from rue.features import Standardiser
 from rue.methods import METHODS
@@ -62,6 +63,13 @@ def run(out: Path, seed: int = 0) -> HeldOut:
     console.print("Figures:")
     for path in _draw(held_out, out):
         console.print(f"  {path}")
+    console.print("\nThe same for one network, as a report that a person can act on ...")
+    made = demo_report(seed)
+    page, data = made.save(out / "report.html")
+    console.print(f"  {made.verdict}")
+    console.print(
+        f"  [bold]{page.resolve()}[/]: open it in a browser; every row of its table opens a card\n  {data}: the same"
+    )
     console.print(f"\nDone in {time.perf_counter() - start:.0f} seconds. README.md shows how to audit your own model.")
     return held_out
 

@@ -2,7 +2,6 @@
 
 import copy
 import warnings
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -86,11 +85,6 @@ def demo_report(seed: int = 0) -> Report:
             group={"sex": new["sex"].map({1.0: "sex 1", 2.0: "sex 2"}), "age": _bands(new["age"].to_numpy())},
             checkup=auditor.check(new, refit=refit, refits=REFITS),
         )
-
-
-def write(out: Path, seed: int = 0) -> tuple[Path, Path]:
-    """The report as a page and as JSON."""
-    return demo_report(seed).save(out / "report.html")
 
 
 def _bands(age: Array) -> list[str]:
