@@ -1,6 +1,7 @@
 """The demo and the command line, as a newcomer meets them."""
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,15 @@ from typer.testing import CliRunner
 
 from rue import evaluate, plots
 from rue.cli import app
-from rue.experiments import demo, paper_network
+from rue.experiments import demo, demo_report, paper_network
 from rue.methods import METHODS
 
 
 def test_the_demo_prints_what_a_clinician_reads_and_draws_its_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(paper_network, "EPOCHS", 5)
     monkeypatch.setattr(demo, "FOLDS", 2)
-    monkeypatch.setattr(demo, "train", lambda net, X, y, seed: paper_network.train(net, X, y, seed, epochs=5))
+    for where in (demo, demo_report):
+        monkeypatch.setattr(where, "train", lambda net, X, y, seed: paper_network.train(net, X, y, seed, epochs=5))
     monkeypatch.setenv("COLUMNS", "100")
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
@@ -37,6 +39,11 @@ def test_the_demo_prints_what_a_clinician_reads_and_draws_its_figures(tmp_path, 
         "error_after_deferral.png",
         "spread_and_error.png",
     }
+    assert str((tmp_path / "report.html").resolve()) in result.output.replace("\n", "")
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["title"] == demo_report.TITLE
+    assert document["predictions"]["count"] == 88
+    assert demo_report.TITLE in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.slow

@@ -67,9 +67,8 @@ def run(out: Path, seed: int = 0) -> HeldOut:
     made = demo_report(seed)
     page, data = made.save(out / "report.html")
     console.print(f"  {made.verdict}")
-    console.print(
-        f"  [bold]{page.resolve()}[/]: open it in a browser; every row of its table opens a card\n  {data}: the same"
-    )
+    console.print(f"  [bold]{page.resolve()}[/]: open it in a browser; a click on a prediction opens its card")
+    console.print(f"  {data}: the same for programs")
     console.print(f"\nDone in {time.perf_counter() - start:.0f} seconds. README.md shows how to audit your own model.")
     return held_out
 
