@@ -71,7 +71,12 @@ def _table(case: Case, rows: NDArray[np.int64]) -> Block:
     values |= _reasons(case)
     if "reason" in values:
         columns.append(
-            _column("reason", "Reason", "Which is less usual beside the training rows, each left out.", "text")
+            _column(
+                "reason",
+                "Reason",
+                "What makes more of the spread than for a typical training row, each left out.",
+                "text",
+            )
         )
     if audit.scarce is not None:
         values["scarce"] = np.where(audit.scarce, "yes", "no")
