@@ -26,9 +26,13 @@ class Estimate(NamedTuple):
     n: int
 
     def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{number(self.value)} (n = {self.n})"
-        return f"{number(self.value)} ({number(self.low)} to {number(self.high)}, n = {self.n})"
+        known = "" if self.limits is None else f"{self.limits}, "
+        return f"{number(self.value)} ({known}n = {self.n})"
+
+    @property
+    def limits(self) -> str | None:
+        """The interval in words; None where there is none."""
+        return None if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
 
     def excludes(self, value: float | None) -> bool:
         """Whether a value lies outside of the interval."""

@@ -12,6 +12,7 @@ from rue.report.case import Case
 from rue.report.estimates import Array, Detection, Estimate, resampled, resamples
 from rue.report.outcome import Outcome
 from rue.report.phrases import listing, number
+from rue.report.predictions import shown_rows
 
 POINTS = 101  # of a risk–coverage curve
 COLUMNS = {
@@ -58,7 +59,7 @@ def errors(case: Case) -> Section:
     found = rankings(case.audit.score, others.scores, failed)
     blocks = [table("rankings", _caption(case, failed), COLUMNS, [_row(one) for one in found]), _sentences(found, case)]
     if happened.kind != "classes":
-        blocks.append(_curves(case, happened, others))
+        blocks += [_curves(case, happened, others), _scatter(case, happened)]
     blocks.append(_risk(case, happened))
     if others.left_out:
         blocks.append(
@@ -148,6 +149,21 @@ def _curves(case: Case, happened: Outcome, others: Rivals) -> Block:
     both = axis(f"Tolerance: {happened.called} above which a row counts as failed"), axis("AUC", 0, 1)
     note = f"n = {case.m}; tolerances are the 5th to 95th percentiles of the errors."
     return chart("auc-curve", "AUC at each tolerance", both, drawn, note, [line("y", 0.5, "a coin")])
+
+
+def _scatter(case: Case, happened: Outcome) -> Block:
+    """Every prediction of the table as a point that opens its card."""
+    shown = shown_rows(case)
+    points = series(
+        "predictions",
+        "points",
+        case.audit.score[shown].tolist(),
+        happened.size[shown].tolist(),
+        row=list(range(len(shown))),
+    )
+    both = axis("Score"), axis(f"{happened.called[0].upper()}{happened.called[1:]}")
+    note = f"n = {len(shown)} predictions of the table; a point opens its card."
+    return chart("score-and-error", "Score and error of each prediction", both, [points], note)
 
 
 def _risk(case: Case, happened: Outcome) -> Block:

@@ -65,6 +65,4 @@ def _part(count: int, n: int) -> str:
 
 
 def _limits(found: Estimate) -> str:
-    if found.low is None:
-        return f"n = {found.n}"
-    return f"95 % interval {number(found.low)} to {number(found.high)}, n = {found.n}"
+    return f"n = {found.n}" if found.limits is None else f"95 % interval {found.limits}, n = {found.n}"
