@@ -69,7 +69,7 @@ def _measures(case: Case) -> dict[str, Measure]:
         found["error"] = Measure(f"Mean {happened.called}", happened.size, False)
         inside = regression.covered_rows(case, happened)
         if inside is not None:
-            found["coverage"] = Measure("Coverage", inside.all(axis=1).astype(np.float64), True)
+            found["coverage"] = Measure("Coverage", inside.mean(axis=1), inside.shape[1] == 1)
     found["score"] = Measure("Mean score", np.asarray(case.audit.score), False)
     referred = (case.decision.tier != "accept").astype(np.float64)
     return found | {"referred": Measure("Not accepted", referred, True)}

@@ -20,7 +20,7 @@ def verdict(case: Case) -> Block:
     worst = max((check.light for check in made), key=RANK.__getitem__)
     bad = [str(check.name) for check in made if check.light == worst and worst in ("red", "amber")]
     if not bad:
-        return {"light": worst, "text": f"{_passed(made)} and {handled}."}
+        return {"light": worst, "text": f"{_passed(made)}; {handled}."}
     said = f"{len(bad)} of {rows(len(made), 'check')} {'is' if len(bad) == 1 else 'are'} {worst} ({listing(bad, 3)})"
     return {"light": worst, "text": f"{said}; {handled}."}
 
