@@ -483,6 +483,23 @@ def test_a_score_of_pure_noise_is_not_called_better_than_a_coin(fitted):
     assert [one.says for one in found[1:]] == ["no clear difference", "no clear difference"]
 
 
+def test_few_failures_have_no_interval_and_no_winner():
+    from rue.report.finds_errors import rankings
+
+    failed = np.arange(50)[:, None] >= 47
+    found = rankings(np.arange(50.0), {"other": -np.arange(50.0)}, failed)
+    assert found[0].auc.value == 1.0
+    assert found[0].auc.low is None
+    assert {one.says for one in found[1:]} == {"no clear difference"}
+
+
+def test_few_rows_have_no_bootstrap_interval(fitted):
+    auditor, X, y = fitted
+    document = rue.report(auditor, X[:4], y[:4]).document
+    assert all(one["low"] is None for one in block(document, "metrics")["rows"])
+    assert "too few" in lead(document, "errors")
+
+
 # --- subgroups, shift, tiers ----------------------------------------------------------------------
 
 
