@@ -1828,6 +1828,45 @@ FIGURES = [
     ),
 ]
 
+REPORTS = [
+    BadInput(
+        "A report is made of a method that is not fitted",
+        lambda: rue.report(rue.LinearRUE(), X_new),
+        InputError,
+        r"made of a fitted auditor, got LinearRUE; use",
+    ),
+    BadInput(
+        "A report is given the targets of other rows",
+        lambda: rue.report(fit(), X_new, y),
+        ShapeError,
+        r"targets have shape \(20,\) and 5 rows were audited; give one target for each, or none",
+    ),
+    BadInput(
+        "Some targets of a report are not known",
+        lambda: rue.report(fit(), X_new, [1.0, NAN, 2.0, 3.0, 4.0]),
+        DataError,
+        r"1 of 5 targets are not known.*report the rows with known targets, or all of them without targets",
+    ),
+    BadInput(
+        "The groups of a report are those of other rows",
+        lambda: rue.report(fit(), X_new, group={"site": ["a", "b"]}),
+        ShapeError,
+        r"group 'site' has shape \(2,\) and 5 rows were audited; give one label for each",
+    ),
+    BadInput(
+        "The level of a report is given in per cent",
+        lambda: rue.report(fit(), X_new, level=90),
+        SettingError,
+        r"level is 90, expected strictly between 0 and 1; write 90 % as 0.9",
+    ),
+    BadInput(
+        "A report is compared with a file that is none",
+        lambda: rue.report(fit(), X_new, previous={"title": "an audit"}),
+        InputError,
+        r"previous is no report.*give the JSON that report.save wrote",
+    ),
+]
+
 BAD_INPUTS = [
     *LOSSES,
     *MODULES,
@@ -1844,6 +1883,7 @@ BAD_INPUTS = [
     *ESTIMATORS,
     *WHY,
     *FIGURES,
+    *REPORTS,
 ]
 
 

@@ -36,6 +36,7 @@ SPLIT = "tests/test_conformal.py"
 JACK = "tests/test_jackknife_plus.py"
 FULL = "tests/test_full_conformal.py"
 EXPLAIN = "tests/test_explain.py"
+REPORT = "tests/test_report.py"
 EVAL = "tests/test_evaluate.py"
 CALIBRATED = "tests/test_calibrated_rue.py"
 SMOOTHER = "tests/test_smoother.py"
@@ -758,6 +759,40 @@ BREAKS = [
     Break("rise drawn as fall", "plots/influence.py", "np.sign(change) == sign", "np.sign(change) == -sign", PLOTS),
     Break("residuals that are not squared", "plots/kernels.py", "residual**2, shade", "residual, shade", PLOTS),
     Break("members out of the order of x", "plots/members.py", "members[:, order].T", "members.T", PLOTS),
+    Break(
+        "ties that count as won",
+        "report/estimates.py",
+        "below = (upto - beside / 2)[:, self.group]",
+        "below = upto[:, self.group]",
+        REPORT,
+    ),
+    Break("failed rows that beat themselves", "report/estimates.py", "- failing**2 / 2", "", REPORT),
+    Break(
+        "rows beyond, by the binomial of a known share",
+        "report/shift.py",
+        "betabinom.sf(count - 1, found.n, top, s + 1 - top)",
+        "betabinom.sf(count - 1, found.n, 1e6 * top, 1e6 * (s + 1 - top))",
+        REPORT,
+    ),
+    Break(
+        "R² against zero", "report/regression.py", "columns[..., 4] - columns[..., 3] ** 2", "columns[..., 4]", REPORT
+    ),
+    Break("a hash that batches change", "report/fingerprints.py", "found = found or [", "found = [", REPORT),
+    Break(
+        "frozen weights left out of the hash",
+        "report/fingerprints.py",
+        'getattr(core, "fixed", {})',
+        'getattr(core, "unknown", {})',
+        REPORT,
+    ),
+    Break(
+        "the most reliable rows in the table",
+        "report/predictions.py",
+        "np.argsort(-case.audit.score",
+        "np.argsort(case.audit.score",
+        REPORT,
+    ),
+    Break("a light that is the best", "report/verdict.py", "worst = max(", "worst = min(", REPORT),
 ]
 
 

@@ -483,13 +483,30 @@ def test_a_score_of_pure_noise_is_not_called_better_than_a_coin(fitted):
     assert [one.says for one in found[1:]] == ["no clear difference", "no clear difference"]
 
 
+def test_few_failures_have_no_interval_and_no_winner():
+    from rue.report.finds_errors import rankings
+
+    failed = np.arange(50)[:, None] >= 47
+    found = rankings(np.arange(50.0), {"other": -np.arange(50.0)}, failed)
+    assert found[0].auc.value == 1.0
+    assert found[0].auc.low is None
+    assert {one.says for one in found[1:]} == {"no clear difference"}
+
+
+def test_few_rows_have_no_bootstrap_interval(fitted):
+    auditor, X, y = fitted
+    document = rue.report(auditor, X[:4], y[:4]).document
+    assert all(one["low"] is None for one in block(document, "metrics")["rows"])
+    assert "too few" in lead(document, "errors")
+
+
 # --- subgroups, shift, tiers ----------------------------------------------------------------------
 
 
 def test_subgroups_have_n_and_interval_and_small_ones_are_flagged(fitted, made):
     auditor, X, y = fitted
     error = np.abs(y.to_numpy() - auditor.predict(X))
-    for label in (1.0, 2.0):
+    for label in (1, 2):
         found = row(made.document, "group-0", group=str(label))
         part = (X["sex"] == label).to_numpy()
         assert found["n"] == part.sum()
@@ -516,15 +533,28 @@ def test_rows_beyond_the_training_rows_are_counted_and_named(fitted):
     explained = auditor.audit(far).explain()
     beyond = block(document, "beyond")["rows"]
     assert beyond[0]["value"] == pytest.approx((explained.density_percentile >= 99).mean(), rel=1e-5)
-    assert beyond[0]["expected"] == 0.01
+    assert beyond[0]["expected"] == pytest.approx(4 / 301, rel=1e-5)  # ranks 298 to 301 of 301
     assert beyond[1]["value"] == pytest.approx((explained.density_percentile >= 100).mean(), rel=1e-5)
     assert sum(block(document, "density-percentiles")["series"][0]["y"]) == pytest.approx(1, rel=1e-5)
 
 
-def test_without_explanations_scores_are_compared_as_a_hint():
-    document = rue.report(*forest()).document
+def test_the_chance_of_rows_beyond_is_that_of_ranks():
+    from rue.report.shift import _beyond
+
+    draw, s, m, below = np.random.default_rng(0), 40, 15, 38
+    values = draw.normal(size=(20_000, s + m))
+    beaten = (values[:, None, :s] < values[:, s:, None]).sum(axis=2) >= below  # (draws, m)
+    found = _beyond("", estimates.share([1, 1, 1] + [0] * 12), s, below)
+    assert found.expected == pytest.approx(beaten.mean(), abs=0.004)
+    assert found.chance == pytest.approx((beaten.sum(axis=1) >= 3).mean(), abs=0.01)
+
+
+def test_without_explanations_scores_are_compared_as_a_hint(fitted):
+    auditor, X, y = fitted
+    neighbours = rue.NearestNeighbours().fit(auditor.model, auditor.trained.data.source)
+    document = rue.report(neighbours, X, y).document
     assert "as a hint" in lead(document, "shift")
-    assert all("a hint only" in one["says"] for one in block(document, "beyond")["rows"])
+    assert all(one["says"] == "a hint only" for one in block(document, "beyond")["rows"])
     assert document["predictions"]["influential"] is None
 
 

@@ -37,6 +37,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Unchecked:
+    """In place of a check-up that could not be made."""
+
+    left_out: Mapping[str, str]
+    checks: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
 class Case:
     """An audit, with what became of its rows, why they are uncertain and what is decided on them."""
 
@@ -177,7 +185,10 @@ def _checkup(auditor: Auditor, inputs: Any, given: Any) -> Any:
         return given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RueWarning)  # what the checks find stands in the report
-        return check(inputs)
+        try:
+            return check(inputs)
+        except RueError as error:
+            return Unchecked(left_out={"all checks": str(error)})
 
 
 def _ids(given: Any, inputs: Any, m: int) -> tuple[NDArray[Any], str]:

@@ -13,6 +13,7 @@ from rue.report.phrases import number
 
 Array = NDArray[np.float64]
 RESAMPLES = 1000
+FEWEST = 10  # rows that are resampled: of fewer a bootstrap is far too narrow
 CELLS = 2**21  # of resampled counts held at once
 SEED = 0
 
@@ -26,9 +27,13 @@ class Estimate(NamedTuple):
     n: int
 
     def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{number(self.value)} (n = {self.n})"
-        return f"{number(self.value)} ({number(self.low)} to {number(self.high)}, n = {self.n})"
+        known = "" if self.limits is None else f"{self.limits}, "
+        return f"{number(self.value)} ({known}n = {self.n})"
+
+    @property
+    def limits(self) -> str | None:
+        """The interval in words; None where there is none."""
+        return None if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
 
     def excludes(self, value: float | None) -> bool:
         """Whether a value lies outside of the interval."""
@@ -71,9 +76,9 @@ def mean(values: ArrayLike) -> Estimate:
 
 
 def resampled(value: float, drawn: Array, n: int) -> Estimate:
-    """A number with the middle 95 % of what it was in the resamples (r,)."""
+    """A number with the middle 95 % of what it was in the resamples (r,); few rows have too few to resample."""
     known = drawn[np.isfinite(drawn)]
-    if not known.size or not np.isfinite(value):
+    if n < FEWEST or not known.size or not np.isfinite(value):
         return Estimate(value if np.isfinite(value) else None, None, None, n)
     low, high = np.percentile(known, (2.5, 97.5))
     return Estimate(value, float(low), float(high), n)

@@ -11,8 +11,10 @@ from rue.report.blocks import Block, Section, axis, chart, line, listed, section
 from rue.report.case import Case
 from rue.report.estimates import Array, Detection, Estimate, resampled, resamples
 from rue.report.outcome import Outcome
-from rue.report.phrases import listing, number
+from rue.report.phrases import listing, number, rows
+from rue.report.predictions import shown_rows
 
+FEW = 5  # rows that failed, or that did not, below which no interval is believed
 POINTS = 101  # of a risk–coverage curve
 COLUMNS = {
     "score": ("Score", "text"),
@@ -52,13 +54,13 @@ def errors(case: Case) -> Section:
         return section("errors", title, f"Not assessed: {case.unknown_outcome}.", [_missing()])
     failed = _failed(happened)
     if not failed.size:
-        lead = f"Not assessed: the {case.m} rows with known outcome have no errors that differ."
+        lead = f"Not assessed: all errors of {rows(case.m)} with known outcome are alike."
         return section("errors", title, lead, [_missing()])
     others = rivals(case) if case.asked.baselines else Rivals({}, {})
     found = rankings(case.audit.score, others.scores, failed)
     blocks = [table("rankings", _caption(case, failed), COLUMNS, [_row(one) for one in found]), _sentences(found, case)]
     if happened.kind != "classes":
-        blocks.append(_curves(case, happened, others))
+        blocks += [_curves(case, happened, others), _scatter(case, happened)]
     blocks.append(_risk(case, happened))
     if others.left_out:
         blocks.append(
@@ -66,7 +68,7 @@ def errors(case: Case) -> Section:
         )
     elif not case.asked.baselines:
         blocks.append(text("baselines-left-out", "Baselines were not asked for: only a constant is compared with."))
-    return section("errors", title, _lead(found, case), blocks)
+    return section("errors", title, _lead(found, case, failed), blocks)
 
 
 def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) -> list[Ranking]:
@@ -77,13 +79,23 @@ def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) ->
     whole = {name: float(each.mean_auc(np.ones((1, m)))[0]) for name, each in known.items()}
     parts = [{name: each.mean_auc(counts) for name, each in known.items()} for counts in resamples(m)]
     drawn = {name: np.concatenate([part[name] for part in parts]) for name in known}
-    found = [Ranking(OWN, resampled(whole[OWN], drawn[OWN], m), None)]
-    coin = resampled(whole[OWN] - 0.5, drawn[OWN] - 0.5, m)
-    found.append(Ranking(CONSTANT, Estimate(0.5, 0.5, 0.5, m), coin))
+    enough = fewest_of_a_kind(failed) >= FEW
+
+    def estimate(value: float, again: Array) -> Estimate:
+        return resampled(value, again, m) if enough else Estimate(value, None, None, m)
+
+    found = [Ranking(OWN, estimate(whole[OWN], drawn[OWN]), None)]
+    found.append(Ranking(CONSTANT, Estimate(0.5, 0.5, 0.5, m), estimate(whole[OWN] - 0.5, drawn[OWN] - 0.5)))
     for name in others:
-        gap = resampled(whole[OWN] - whole[name], drawn[OWN] - drawn[name], m)
-        found.append(Ranking(name, resampled(whole[name], drawn[name], m), gap))
+        gap = estimate(whole[OWN] - whole[name], drawn[OWN] - drawn[name])
+        found.append(Ranking(name, estimate(whole[name], drawn[name]), gap))
     return found
+
+
+def fewest_of_a_kind(failed: NDArray[np.bool_]) -> int:
+    """Rows that failed, or that did not, whichever are fewer, by the standard that splits best."""
+    count = failed.sum(axis=0)
+    return int(np.minimum(count, len(failed) - count).max())
 
 
 def _failed(happened: Outcome) -> NDArray[np.bool_]:
@@ -124,9 +136,12 @@ def _sentences(found: list[Ranking], case: Case) -> Block:
     return listed("comparisons", [*said, f"{len(said)} comparisons were made on the same n = {case.m} rows."])
 
 
-def _lead(found: list[Ranking], case: Case) -> str:
+def _lead(found: list[Ranking], case: Case, failed: NDArray[np.bool_]) -> str:
     own, coin = found[0], found[1]
     said = f"Of a row that failed and one that did not, the score picks the failed one with probability {own.auc}."
+    if own.auc.low is None:
+        few = fewest_of_a_kind(failed)
+        return f"{said} {few} of {case.m} rows are too few of one kind for an interval: no score is shown to be better."
     if coin.says != "this report's score is better":
         said += " That is not clearly better than a coin."
     beaten = [one.name for one in found[2:] if one.says == "this report's score is better"]
@@ -148,6 +163,21 @@ def _curves(case: Case, happened: Outcome, others: Rivals) -> Block:
     both = axis(f"Tolerance: {happened.called} above which a row counts as failed"), axis("AUC", 0, 1)
     note = f"n = {case.m}; tolerances are the 5th to 95th percentiles of the errors."
     return chart("auc-curve", "AUC at each tolerance", both, drawn, note, [line("y", 0.5, "a coin")])
+
+
+def _scatter(case: Case, happened: Outcome) -> Block:
+    """Every prediction of the table as a point that opens its card."""
+    shown = shown_rows(case)
+    points = series(
+        "predictions",
+        "points",
+        case.audit.score[shown].tolist(),
+        happened.size[shown].tolist(),
+        row=list(range(len(shown))),
+    )
+    both = axis("Score"), axis(f"{happened.called[0].upper()}{happened.called[1:]}")
+    note = f"n = {len(shown)} predictions of the table; a point opens its card."
+    return chart("score-and-error", "Score and error of each prediction", both, [points], note)
 
 
 def _risk(case: Case, happened: Outcome) -> Block:

@@ -46,7 +46,7 @@ def fitness(case: Case) -> Section:
 
 def _lead(made: list[Any], missing: dict[str, str]) -> str:
     if not made:
-        return "Whether this audit fits the model was not checked."
+        return f"Whether this audit fits the model was not checked{': see below' if missing else ''}."
     found = {light: [check.name for check in made if check.light == light] for light in ("red", "amber", "green")}
     said = [f"{len(names)} {light}" for light, names in found.items() if names]
     worst = found["red"] or found["amber"]

@@ -9,15 +9,15 @@ import numpy as np
 def number(value: float | None) -> str:
     """Three significant digits, never an exponent for everyday sizes.
 
-    >>> number(1234.5), number(0.012345), number(None)
-    ('1230', '0.0123', 'not known')
+    >>> number(1234.5), number(-0.012345), number(None)
+    ('1230', '−0.0123', 'not known')
     """
     if value is None or not isfinite(value):
         return "not known"
     rounded = float(f"{value:.3g}")
     if rounded and not 1e-5 <= abs(rounded) < 1e9:
-        return f"{rounded:.3g}"
-    return np.format_float_positional(rounded, trim="-")
+        return f"{rounded:.3g}".replace("-", "−")
+    return np.format_float_positional(rounded, trim="-").replace("-", "−")
 
 
 def percent(share: float) -> str:

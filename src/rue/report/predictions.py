@@ -21,13 +21,13 @@ Column = dict[str, str]
 
 def predictions(case: Case) -> tuple[Section, Block]:
     """The section with its introduction, and the table itself."""
-    rows = _shown_rows(case)
+    rows = shown_rows(case)
     return section("predictions", "Predictions", _lead(case, len(rows)), _introduction(case, len(rows))), _table(
         case, rows
     )
 
 
-def _shown_rows(case: Case) -> NDArray[np.int64]:
+def shown_rows(case: Case) -> NDArray[np.int64]:
     """All rows in their order, or those of the highest scores."""
     if case.m <= MOST:
         return np.arange(case.m)
@@ -71,7 +71,12 @@ def _table(case: Case, rows: NDArray[np.int64]) -> Block:
     values |= _reasons(case)
     if "reason" in values:
         columns.append(
-            _column("reason", "Reason", "Which is less usual beside the training rows, each left out.", "text")
+            _column(
+                "reason",
+                "Reason",
+                "What makes more of the spread than for a typical training row, each left out.",
+                "text",
+            )
         )
     if audit.scarce is not None:
         values["scarce"] = np.where(audit.scarce, "yes", "no")
@@ -121,8 +126,12 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
             lower, upper = (end.reshape(case.m, -1)[:, j] for end in case.interval[:2])
             values |= {f"lower{after}": lower, f"upper{after}": upper}
             ends = [
-                _column(f"lower{after}", f"{level} from{of}", f"Lower end of the interval. {case.guarantee}"),
-                _column(f"upper{after}", f"to{of}", f"Upper end of the interval. {case.guarantee}"),
+                _column(
+                    f"lower{after}",
+                    f"{level} from{of}",
+                    "Lower end of the interval; what it guarantees stands on the card.",
+                ),
+                _column(f"upper{after}", f"to{of}", "Upper end of the interval."),
             ]
             (columns if single else card).extend(ends)
         if case.outcome is not None and (single or case.outcome.shown.ndim == 2):
@@ -165,7 +174,12 @@ def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
         names = _class_names(case, case.sets.members.shape[1])
         values["set"] = [", ".join(names[chosen]) or "no class" for chosen in case.sets.members]
         columns.append(
-            _column("set", f"{percent(case.asked.level)} set", f"Classes held possible. {case.guarantee}", "text")
+            _column(
+                "set",
+                f"{percent(case.asked.level)} set",
+                "Classes held possible; what that guarantees stands on the card.",
+                "text",
+            )
         )
     if case.outcome is not None:
         values["actual"] = _labels(case.outcome.shown)

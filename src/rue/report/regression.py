@@ -51,9 +51,11 @@ def blocks(case: Case, happened: Outcome) -> list[Block]:
 
 
 def coverage(case: Case, happened: Outcome) -> Estimate | None:
-    """The share of outcomes inside their interval; of several outputs that of rows with all inside."""
+    """The share of outcomes inside their interval; of several outputs the mean over rows of their shares."""
     inside = covered_rows(case, happened)
-    return None if inside is None else share(inside.all(axis=1))
+    if inside is None:
+        return None
+    return share(inside[:, 0]) if inside.shape[1] == 1 else mean(inside.mean(axis=1))
 
 
 def covered_rows(case: Case, happened: Outcome) -> Any:

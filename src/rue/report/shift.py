@@ -1,6 +1,7 @@
 """Shift: audited rows beyond what the training rows, each left out, looked like."""
 
 import warnings
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ FAR = 99.0  # percentile of the training rows
 SAMPLE = 1_000  # training rows audited for comparison
 QUANTILES = (5, 25, 50, 75, 95)
 BINS = 20
+TAIL = 0.025  # chance below which there are more than expected
 COLUMNS = {
     "what": ("Audited rows", "text"),
     "value": ("Share", "number"),
@@ -23,6 +25,7 @@ COLUMNS = {
     "high": ("to", "number"),
     "n": ("n", "number"),
     "expected": ("Expected if alike", "number"),
+    "chance": ("Chance of as many if alike", "number"),
     "says": ("In words", "text"),
 }
 
@@ -33,20 +36,24 @@ class Beyond(NamedTuple):
     what: str
     found: Estimate
     expected: float | None
-    hint: bool = False  # the training rows were not left out, which alone makes a difference
+    chance: float | None = None  # of as many rows or more, were they like the training rows
+
+    @property
+    def hint(self) -> bool:
+        """The training rows were not left out, which alone makes a difference."""
+        return self.expected is not None and self.chance is None
 
     @property
     def more(self) -> bool:
         """Whether there are clearly more than expected."""
-        return self.expected is not None and self.found.low is not None and self.found.low > self.expected
+        return self.chance is not None and self.chance < TAIL
 
     @property
     def says(self) -> str:
         """Plainly."""
         if self.expected is None:
             return "nothing to compare with"
-        said = "more than expected" if self.more else "no clear difference"
-        return f"{said}; a hint only" if self.hint else said
+        return "a hint only" if self.hint else "more than expected" if self.more else "no clear difference"
 
 
 def shift(case: Case, found: list[Beyond]) -> Section:
@@ -55,7 +62,10 @@ def shift(case: Case, found: list[Beyond]) -> Section:
     found = [*found, *_scores(case, seen)]
     blocks = []
     if found:
-        held = [{"what": one.what, **one.found.columns(), "expected": one.expected, "says": one.says} for one in found]
+        held = [
+            {"what": one.what, **one.found.columns(), "expected": one.expected, "chance": one.chance, "says": one.says}
+            for one in found
+        ]
         caption = f"Rows beyond the training rows' range, n = {case.m}, exact limits"
         blocks.append(table("beyond", caption, COLUMNS, held))
     blocks += [*_histograms(case), _quantiles(case, seen), text("shift-notes", _notes(case, seen))]
@@ -69,8 +79,8 @@ def _scores(case: Case, seen: Array | None) -> list[Beyond]:
     rows, score = f"{len(seen)} training rows as fitted", case.audit.score
     far = share(score > np.percentile(seen, FAR))
     return [
-        Beyond(f"score beyond the {FAR:.0f}th percentile of {rows}", far, 1 - FAR / 100, hint=True),
-        Beyond(f"score beyond the highest of {rows}", share(score > seen.max()), 1 / (len(seen) + 1), hint=True),
+        Beyond(f"score beyond the {FAR:.0f}th percentile of {rows}", far, 1 - FAR / 100),
+        Beyond(f"score beyond the highest of {rows}", share(score > seen.max()), 1 / (len(seen) + 1)),
     ]
 
 
@@ -83,13 +93,22 @@ def beyond(case: Case) -> list[Beyond]:
             ("similar rows are scarcer", explained.density_percentile),
             ("similar rows are fitted worse", explained.misfit_percentile),
         ):
-            found.append(
-                Beyond(f"{name} than for {FAR:.0f} % of {s} training rows", share(values >= FAR), 1 - FAR / 100)
-            )
-            found.append(Beyond(f"{name} than for all {s} training rows", share(values >= 100), 1 / (s + 1)))
+            far = share(values >= FAR)
+            found.append(_beyond(f"{name} than for {FAR:.0f} % of {s} training rows", far, s, ceil(FAR / 100 * s)))
+            found.append(_beyond(f"{name} than for all {s} training rows", share(values >= 100), s, s))
     if case.audit.scarce is not None:
         found.append(Beyond("marked scarce by the audit", share(case.audit.scarce), None))
     return found
+
+
+def _beyond(what: str, found: Estimate, s: int, below: int) -> Beyond:
+    """Rows beyond so many of s training rows: were all alike, their number would be beta-binomial, by ranks alone."""
+    from scipy.stats import betabinom
+
+    top = s - below + 1
+    count = round((found.value or 0.0) * found.n)
+    chance = float(betabinom.sf(count - 1, found.n, top, s + 1 - top))
+    return Beyond(what, found, top / (s + 1), chance)
 
 
 def compared(case: Case) -> int:
@@ -150,7 +169,8 @@ def _quantiles(case: Case, seen: Array | None) -> Block:
 def _notes(case: Case, seen: Array | None) -> str:
     said = [
         "Leave-one-out sees no shift: were all new rows of another kind, nothing in the training rows would tell. "
-        "These numbers only say whether the audited rows look like the training rows to the model."
+        "These numbers only say whether the audited rows look like the training rows to the model. The chance is by "
+        f"ranks (beta-binomial); below {TAIL:g} it says more than expected, for each line by itself."
     ]
     if case.explained is None:
         said.append(

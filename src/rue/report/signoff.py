@@ -54,9 +54,9 @@ def _policy(case: Case) -> list[str]:
             "So nothing is accepted: every prediction is for review, and inputs marked scarce are refused.",
         ]
     return [
-        f"No policy was given. This is a default made of these very {policy.n} rows: it refers about {percent(SHARE)} "
-        "of them, whatever their errors are.",
-        f"Scores up to {number(policy.threshold)} are accepted ({of(policy.accepted, policy.n)}), those above are for "
+        f"No policy was given. This is a default made of these very {policy.n} rows: it refers at most "
+        f"{percent(SHARE)} of them, whatever their errors are.",
+        f"Scores up to {number(policy.threshold)} are accepted, {of(policy.accepted, policy.n)}; those above are for "
         "review.",
         f"Refused are inputs marked scarce, and later rows with a score above {number(policy.limit)}, the highest of "
         f"these {policy.n} rows.",

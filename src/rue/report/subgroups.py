@@ -10,6 +10,7 @@ from rue.report.blocks import Block, Section, axis, chart, line, section, series
 from rue.report.case import Case
 from rue.report.estimates import Array, Estimate, mean, share
 from rue.report.phrases import listing, rows
+from rue.report.plain import identifiers
 
 SMALL = 30  # rows below which a group is flagged
 SHOWN = 50  # groups of one grouping, the largest
@@ -68,10 +69,10 @@ def _measures(case: Case) -> dict[str, Measure]:
         found["error"] = Measure(f"Mean {happened.called}", happened.size, False)
         inside = regression.covered_rows(case, happened)
         if inside is not None:
-            found["coverage"] = Measure("Coverage", inside.all(axis=1).astype(np.float64), True)
+            found["coverage"] = Measure("Coverage", inside.mean(axis=1), inside.shape[1] == 1)
     found["score"] = Measure("Mean score", np.asarray(case.audit.score), False)
     referred = (case.decision.tier != "accept").astype(np.float64)
-    return found | {"referred": Measure("Share for review or refused", referred, True)}
+    return found | {"referred": Measure("Not accepted", referred, True)}
 
 
 def _grouping(
@@ -89,7 +90,7 @@ def _grouping(
         for key, measure in measures.items():
             found = measure.of(part)
             by_key[key].append(found)
-            row |= {key: found.value, f"{key}_low": found.low, f"{key}_high": found.high}
+            row |= {key: found.value, f"{key}_low": found.low, f"{key}_high": found.high, f"{key}_95": found.limits}
             if found.excludes(everyone[key].value):
                 apart.append(f"{grouping} {label} ({measure.label.lower()} {found}; over all {everyone[key]})")
         held.append(row)
@@ -105,11 +106,7 @@ def _grouping(
 def _columns(measures: dict[str, Measure]) -> dict[str, tuple[str, str]]:
     found = {"group": ("Group", "text"), "n": ("n", "number")}
     for key, measure in measures.items():
-        found |= {
-            key: (measure.label, "number"),
-            f"{key}_low": ("95 % from", "number"),
-            f"{key}_high": ("to", "number"),
-        }
+        found |= {key: (measure.label, "number"), f"{key}_95": ("95 % interval", "text")}
     return found
 
 
@@ -154,7 +151,8 @@ def _names(labels: NDArray[Any]) -> NDArray[Any]:
     """Labels as words; what is missing is a group of its own."""
     import pandas as pd
 
-    return np.where(pd.isna(labels), "not known", labels.astype(str))
+    words = np.asarray([str(one) for one in identifiers(labels)], dtype=object)
+    return np.where(pd.isna(labels), "not known", words).astype(str)
 
 
 def _sizes(labels: NDArray[Any]) -> tuple[list[str], list[int]]:

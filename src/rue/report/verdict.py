@@ -20,7 +20,7 @@ def verdict(case: Case) -> Block:
     worst = max((check.light for check in made), key=RANK.__getitem__)
     bad = [str(check.name) for check in made if check.light == worst and worst in ("red", "amber")]
     if not bad:
-        return {"light": worst, "text": f"{_passed(made)} and {handled}."}
+        return {"light": worst, "text": f"{_passed(made)}; {handled}."}
     said = f"{len(bad)} of {rows(len(made), 'check')} {'is' if len(bad) == 1 else 'are'} {worst} ({listing(bad, 3)})"
     return {"light": worst, "text": f"{said}; {handled}."}
 
@@ -65,6 +65,4 @@ def _part(count: int, n: int) -> str:
 
 
 def _limits(found: Estimate) -> str:
-    if found.low is None:
-        return f"n = {found.n}"
-    return f"95 % interval {number(found.low)} to {number(found.high)}, n = {found.n}"
+    return f"n = {found.n}" if found.limits is None else f"95 % interval {found.limits}, n = {found.n}"
