@@ -119,7 +119,12 @@ def _predictions(count: int, labels: bool, training: int, random: np.random.Gene
         "values": values,
         "card": [*columns, extra],
         "axes": [{"name": name, "values": _digits(parts[:, place])} for place, name in enumerate(AXES)],
-        "split": {"density": _digits(random.uniform(0, 100, count)), "misfit": _digits(random.uniform(0, 100, count))},
+        "split": {
+            "density": _digits(random.uniform(0, 100, count)),
+            "misfit": _digits(random.uniform(0, 100, count)),
+            "density_times": _digits(random.lognormal(0, 0.5, count)),
+            "misfit_times": _digits(random.lognormal(0, 0.5, count)),
+        },
         "sentence": [_sentence(p, why) for p, why in zip(percentile, reason, strict=True)],
         "guarantee": "Covers the target of 90 % of such rows: guaranteed marginally, for exchangeable data.",
         "interval": {"lower": "lower", "upper": "upper", "level": 0.9},

@@ -123,6 +123,7 @@ def test_a_click_on_a_row_opens_its_card_with_its_numbers(open_page):
         assert re.search(re.escape(axis["name"]) + r"\s+" + re.escape(plain(axis["values"][row])) + r" \(", card)
     for name in ("density", "misfit"):
         assert plain(PREDICTIONS["split"][name][row], 1) in card
+        assert f"{plain(PREDICTIONS['split'][f'{name}_times'][row], 1)} times" in card
 
 
 def test_the_card_lists_influential_rows_below_the_rows_own_values(open_page):

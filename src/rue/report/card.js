@@ -2,8 +2,8 @@
 
 const card = { row: null, fromTable: true };
 const SPLIT = [
-  ["density", "Few training rows nearby (density)"],
-  ["misfit", "Training rows nearby are fitted badly (local fit)"],
+  ["density", "Few training rows nearby (density)", "density makes"],
+  ["misfit", "Training rows nearby are fitted badly (local fit)", "local fit"],
 ];
 const ON_THE_LINE = ["prediction", "percentile", "tier"]; // drawn above the list of numbers, not repeated in it
 
@@ -150,8 +150,10 @@ function axesPart(row) {
 
 function splitPart(row) {
   if (!predictions.split) return [];
+  const times = (key) => predictions.split[`${key}_times`][row];
   const bars = SPLIT.map(([key, name]) => percentileBar(name, predictions.split[key][row]));
-  const note = "Percentiles, 0 to 100: the higher, the more this speaks against the prediction.";
+  const made = SPLIT.map(([key, , what]) => `${what} ${plain(times(key), 1)} times`).join(", ");
+  const note = `Percentiles among training rows, each left out: the higher, the more this speaks against the prediction. Of the usual variance, ${made}.`;
   return [part("Density and local fit", make("ul", "bars", ...bars), make("p", "note", note))];
 }
 
@@ -237,7 +239,7 @@ function influencePart(row) {
   const lines = predictions.influential.row[row].map((_, rank) => trainingRow(row, rank, names));
   const table = make("table", "", make("thead", "", headRow(labels)), make("tbody", "", ownRow(row, names, 4), ...lines));
   const note = lines.length
-    ? `Training ${predictions.unit} on which this prediction rests most: ${lines.length}. Share: its part of the influence of all of them. Without it: about how much the prediction would change were that row left out.`
+    ? `The ${lines.length} on which this prediction rests most, of all ${predictions.unit} it was trained on. Share: its part of the variance that other choices of them would give the prediction. Without it: about how much the prediction would change were it left out. Residual: what the model misses it by when it is left out.`
     : "No training row is named for this prediction.";
   return [part("Influential training rows", make("p", "note", note), scrolling("Influential training rows", table))];
 }

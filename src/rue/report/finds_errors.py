@@ -159,7 +159,7 @@ def _curves(case: Case, happened: Outcome, others: Rivals) -> Block:
     drawn = []
     for name, score in {OWN: case.audit.score, **others.scores}.items():
         curve = evaluate.auc_curve(score, happened.size)
-        drawn.append(series(name, "line", curve.tolerance.tolist(), curve.auc.tolist(), muted=name != OWN))
+        drawn.append(series(name, "line", curve.tolerance.tolist(), curve.auc.tolist()))
     both = axis(f"Tolerance: {happened.called} above which a row counts as failed"), axis("AUC", 0, 1)
     note = f"n = {case.m}; tolerances are the 5th to 95th percentiles of the errors."
     return chart("auc-curve", "AUC at each tolerance", both, drawn, note, [line("y", 0.5, "a coin")])

@@ -11,10 +11,8 @@ COLUMNS = {
     "check": ("Check", "text"),
     "light": ("Light", "light"),
     "found": ("Found", "text"),
-    "value": ("Value", "number"),
-    "threshold": ("Threshold", "text"),
-    "advice": ("Advice", "text"),
-    "rows": ("Rows", "text"),
+    "threshold": ("Limits, and why", "text"),
+    "advice": ("What to do", "text"),
 }
 
 
@@ -50,7 +48,7 @@ def _lead(made: list[Any], missing: dict[str, str]) -> str:
     found = {light: [check.name for check in made if check.light == light] for light in ("red", "amber", "green")}
     said = [f"{len(names)} {light}" for light, names in found.items() if names]
     worst = found["red"] or found["amber"]
-    named = f" Look first at {listing([str(name) for name in worst])}." if worst else ""
+    named = f" Look first at: {listing([str(name) for name in worst])}." if worst else ""
     skipped = f" {rows(len(missing), 'check')} could not be made." if missing else ""
     return f"Of {rows(len(made), 'check')}: {listing(said)}.{named}{skipped}"
 
@@ -60,7 +58,7 @@ def _rows(made: list[Any]) -> list[dict[str, Any]]:
         {
             "check": str(check.name),
             "light": check.light,
-            "found": str(check.found),
+            "found": _found(check),
             "value": _number(check.value),
             "threshold": _words(check.threshold),
             "advice": _words(check.advice),
@@ -75,6 +73,10 @@ def _number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError):
         return None
+
+
+def _found(check: Any) -> str:
+    return f"{check.found}; rows {_named(check.rows)}" if check.rows else str(check.found)
 
 
 def _named(ids: Any) -> str | None:

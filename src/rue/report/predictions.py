@@ -230,7 +230,14 @@ def _axes(case: Case, rows: NDArray[np.int64]) -> list[Block] | None:
 def _split(explained: Explanations | None, rows: NDArray[np.int64]) -> Block | None:
     if explained is None or explained.density_percentile is None or explained.misfit_percentile is None:
         return None
-    return {"density": explained.density_percentile[rows], "misfit": explained.misfit_percentile[rows]}
+    assert explained.density_times is not None
+    assert explained.misfit_times is not None
+    return {
+        "density": explained.density_percentile[rows],
+        "misfit": explained.misfit_percentile[rows],
+        "density_times": explained.density_times[rows],
+        "misfit_times": explained.misfit_times[rows],
+    }
 
 
 def _own_columns(case: Case) -> list[str] | None:

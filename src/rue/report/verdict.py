@@ -46,9 +46,9 @@ def highlights(case: Case, metrics: Metrics, covered: Estimate | None, far: list
         found.append(_highlight(f"{name[0].upper()}{name[1:]}", number(estimate.value), _limits(estimate)))
     else:
         found.append(_highlight("Error", "not assessed", case.unknown_outcome))
-    if covered is not None:
-        note = f"meant to be {number(case.asked.level)}; {_limits(covered)}"
-        found.append(_highlight("Coverage", number(covered.value), note))
+    if covered is not None and covered.value is not None:
+        note = f"of the intervals hold the outcome, {percent(case.asked.level)} are meant to; {_limits(covered)}"
+        found.append(_highlight("Coverage", percent(covered.value), note))
     first = next((one for one in far if one.expected is not None), None)
     if first is not None and first.found.value is not None:
         note = f"of {first.found.n} rows; {percent(first.expected or 0)} expected: {first.what}"
