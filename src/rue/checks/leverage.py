@@ -74,7 +74,7 @@ def _leverages(subject: Subject) -> tuple[NDArray[np.float64], float, int] | str
     if model.family.coupled:
         return "the loss of a row depends on the other rows, so that no row has a leverage of its own"
     if subject.factored.inverse.describe().get("solver") == "ConjugateGradient":
-        return f"n = {data.n} solves by iterations would take minutes"
+        return f"n = {data.n} solves by iterations, one for each row, take too long"
     k = outputs(model, next(data.batches()).inputs).shape[1]
     if data.n * k * float(model.theta.numel()) ** 2 > WORK:
         return f"n = {data.n} solves with d = {model.theta.numel()} parameters would take minutes"
