@@ -1710,7 +1710,7 @@ ESTIMATORS = [
 CHECKS = [
     BadInput(
         "A check asks for a model that is trained again, and gets one that is trained",
-        lambda: fit(linear()).check(refit="again"),
+        lambda: fit(linear()).check(refit=linear()),
         SettingError,
         r"refit must be a function from row numbers",
     ),

@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import check_cases
@@ -63,6 +65,20 @@ def test_a_wrong_penalty_is_named_with_its_factor(name):
     assert " 10 times as large" in WRONG["l2 ten times too small"](name).check()["at rest"].found
     assert "a mean was taken for a sum" in WRONG["mean for sum"](name).check()["at rest"].found
     assert f"loss={KINDS[name].loss!r}" in WRONG["wrong loss"](name).check()["at rest"].found
+
+
+def test_the_page_shows_what_is_measured():
+    shown = check_cases.PAGE.read_text().split(check_cases.BEGIN)[1].split(check_cases.END)[0].strip().splitlines()[2:]
+    for line, (mistake, checks) in zip(shown, check_cases.measured().items(), strict=True):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells[:2] == [mistake, checks[0].name]
+        for cell, check in zip(cells[2:], checks, strict=True):
+            light, number = cell.split(maxsplit=1)
+            assert light == check.light
+            if "below" in number:
+                assert check.value < 1e-6
+            else:
+                assert check.value == pytest.approx(float(number), rel=0.1)
 
 
 def test_a_layer_that_is_random_in_training_mode_is_refused_before_any_check():
@@ -360,6 +376,16 @@ def test_refits_may_be_wrapped_models_and_modules_and_get_whole_groups():
         counts = np.bincount(rows, minlength=300).reshape(100, 3)
         assert len(rows) == 300
         assert (counts == counts[:, :1]).all()
+
+
+def test_refits_that_transform_their_targets_are_compared_by_predictions():
+    def fitted(rows):
+        inner = TransformedTargetRegressor(Ridge(alpha=1.0), transformer=StandardScaler())
+        return inner.fit(X[rows], 5 + 3 * y[rows])
+
+    auditor = rue.LinearRUE().fit(rue.wrap(fitted(np.arange(len(y)))), (X, 5 + 3 * y))
+    with torch.no_grad():
+        assert auditor.check(X[:40], refit=fitted, refits=4)["refits"].value > 0.95
 
 
 def test_weights_that_were_shuffled_among_refits_would_not_correlate():

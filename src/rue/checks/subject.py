@@ -18,6 +18,7 @@ from rue.solve.choice import Inverted, invert
 from rue.trees import leaves, take
 
 DRAWS = 64  # re-weightings behind the size of a typical resampling step: known to √(2/64) at worst, of one parameter
+CELLS = 2**25  # weights drawn at once, at most: fewer re-weightings of very many rows
 LOOKED_AT = 200  # rows whose outputs are compared
 
 
@@ -75,7 +76,8 @@ class Reweighted:
 
 def reweighted(model: Model, data: Rows, seed: int) -> Reweighted:
     """One pass over the rows for the sum and for `DRAWS` bootstrap samples of the units."""
-    drawn = Multinomial().draw(data.units, DRAWS, generator(seed)).sub_(1)[:, data.unit]
+    count = min(DRAWS, max(8, CELLS // data.n))
+    drawn = Multinomial().draw(data.units, count, generator(seed)).sub_(1)[:, data.unit]
     weights = torch.cat([torch.ones(1, data.n, dtype=torch.float64), drawn])
     found = weighted_gradients(model, data, weights)
     return Reweighted(found[0], found[1:])
