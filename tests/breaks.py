@@ -702,9 +702,9 @@ BREAKS = [
     ),
     Break(
         "leverages twice as large",
-        "checks/leverage.py",
-        "hat = curvature @ leverage(",
-        "hat = 2 * curvature @ leverage(",
+        "checks/hat.py",
+        "hat = weighted_hessian(",
+        "hat = 2 * weighted_hessian(",
         CHECKS,
     ),
     Break(

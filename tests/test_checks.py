@@ -120,6 +120,20 @@ def test_the_distance_has_no_units_of_loss_inputs_or_parameters():
     assert rescaled(1.0, 50.0) == pytest.approx(rescaled(1.0, 1.0), rel=1e-6)
 
 
+def test_a_sum_stated_where_a_mean_was_trained_is_named():
+    found, kind = right("linear regression"), KINDS["linear regression"]
+    net = train(check_cases.net(kind), found.X, found.y, kind.row_loss, 300 * 0.1)  # mean loss + ½·0.1‖θ‖², times n
+    averaged, summed = (
+        rue.LinearRUE()
+        .fit(rue.wrap(net, loss="squared_error", l2=0.1, reduction=reduction), (found.X, found.y))
+        .check()["at rest"]
+        for reduction in ("mean", "sum")
+    )
+    assert averaged.light == "green"
+    assert summed.light == "red"
+    assert "a mean was taken for a sum" in summed.found
+
+
 def test_a_squared_error_without_its_half_is_named():
     found = right("linear regression")
     net = train(check_cases.net(KINDS["linear regression"]), found.X, found.y, lambda f, t: (f[:, 0] - t) ** 2, 2.0)
@@ -435,6 +449,13 @@ def test_the_light_of_a_check_up_is_the_worst_of_its_checks():
     assert CheckUp((one("green"), one("amber"))).light == "amber"
     assert CheckUp((one("red"), one("amber"))).light == "red"
     assert CheckUp(()).light == "green"
+
+
+def test_a_method_without_a_curvature_factors_none_that_is_too_large(monkeypatch):
+    monkeypatch.setattr("rue.checks.check_up.too_large", lambda *_: True)
+    up = right("linear regression").check(rue.Homoscedastic())
+    assert "too large" in up.left_out["at rest"]
+    assert "at rest" in right("linear regression").check()
 
 
 def test_methods_with_networks_of_their_own_are_searched_for_duplicates_only():

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rue.checks.hat import Leverages, leverages
 from rue.concepts import CurvatureRule, Facts, Inputs, Model
 from rue.curvature import GaussNewton
 from rue.data import Rows, input_batches
@@ -52,6 +53,11 @@ class Subject:
     def steps(self) -> Tensor:
         """H̃⁻¹L(w − 1) of every re-weighting: (b, d)."""
         return self.factored.inverse.solve(self.reweighted.drawn).vectors
+
+    @cached_property
+    def leverages(self) -> Leverages | str:
+        """Of every row, or why they are not known."""
+        return leverages(self.model, self.data, self.factored.inverse)
 
     @cached_property
     def looked_at(self) -> Inputs:
