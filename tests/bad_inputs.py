@@ -1867,6 +1867,51 @@ REPORTS = [
     ),
 ]
 
+CHECKS = [
+    BadInput(
+        "A check asks for a model that is trained again, and gets one that is trained",
+        lambda: fit(linear()).check(refit=linear()),
+        SettingError,
+        r"refit must be a function from row numbers",
+    ),
+    BadInput(
+        "One refit is asked for",
+        lambda: fit(linear()).check(refit=lambda _: linear(), refits=1),
+        SettingError,
+        r"refits must be a whole number of at least 2, got 1",
+    ),
+    BadInput(
+        "The seed of a check is a fraction",
+        lambda: fit(linear()).check(seed=0.5),
+        SettingError,
+        r"seed must be a whole number",
+    ),
+    BadInput(
+        "A training callable forgets to return the model",
+        lambda: fit(linear()).check(X_new, refit=lambda _: None),
+        ModelError,
+        r"refit returned None",
+    ),
+    BadInput(
+        "A training callable returns a model with other outputs",
+        lambda: fit(linear()).check(X_new, refit=lambda _: linear(2)),
+        ModelError,
+        r"train the same architecture",
+    ),
+    BadInput(
+        "Refits are asked for where the training rows come from a loader",
+        lambda: fit(linear(), DataLoader(TensorDataset(X, y), batch_size=5)).check(refit=lambda _: linear()),
+        SettingError,
+        r"give inputs, auditor\.check\(inputs, refit=\.\.\.\)",
+    ),
+    BadInput(
+        "A check is looked up that was not made",
+        lambda: fit(linear()).check()["duplicates"],
+        SettingError,
+        r"was not made: no audited rows were given",
+    ),
+]
+
 BAD_INPUTS = [
     *LOSSES,
     *MODULES,
@@ -1884,6 +1929,7 @@ BAD_INPUTS = [
     *WHY,
     *FIGURES,
     *REPORTS,
+    *CHECKS,
 ]
 
 

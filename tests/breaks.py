@@ -51,6 +51,7 @@ TREES = "tests/test_trees.py"
 FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
+CHECKS = "tests/test_checks.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -793,6 +794,46 @@ BREAKS = [
         REPORT,
     ),
     Break("a light that is the best", "report/verdict.py", "worst = max(", "worst = min(", REPORT),
+    Break("penalty against the gradient", "checks/distance.py", "size(1.0 if stated", "size(-1.0 if stated", CHECKS),
+    Break(
+        "decrement not in resampling steps",
+        "checks/distance.py",
+        "sqrt(decrement / typical) if",
+        "sqrt(decrement) if",
+        CHECKS,
+    ),
+    Break("other penalty with its sign turned", "checks/distance.py", "factor = -across", "factor = across", CHECKS),
+    Break("early stopping taken for a penalty", "checks/at_rest.py", "ALL = 0.99999 ", "ALL = 0.9 ", CHECKS),
+    Break(
+        "w for w − 1 in a resampling step",
+        "checks/subject.py",
+        "generator(seed)).sub_(1)[",
+        "generator(seed))[",
+        CHECKS,
+    ),
+    Break(
+        "leverages twice as large",
+        "checks/hat.py",
+        "hat = weighted_hessian(",
+        "hat = 2 * weighted_hessian(",
+        CHECKS,
+    ),
+    Break(
+        "a constant fitted without row weights",
+        "checks/training_fit.py",
+        "mean + (weight * losses.double())",
+        "mean + (losses.double())",
+        CHECKS,
+    ),
+    Break(
+        "refits compared with other weights",
+        "checks/refits.py",
+        "(drawn - 1)[:, subject",
+        "(drawn.flip(0) - 1)[:, subject",
+        CHECKS,
+    ),
+    Break("step off the tangent", "checks/linearisation.py", ".double() + steps)", ".double() - steps)", CHECKS),
+    Break("−0 unlike 0", "checks/duplicates.py", "coordinates(inputs)) + 0.0", "coordinates(inputs))", CHECKS),
 ]
 
 

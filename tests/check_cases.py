@@ -1,8 +1,12 @@
-"""Five small models at rest, and seven ways to set their audit up wrongly."""
+"""Five small models at rest, and seven ways to set their audit up wrongly.
+
+Run this file to rewrite the table of `docs/checks.md`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -184,3 +188,35 @@ CAUGHT_BY = {
     "shuffled targets": "training fit",
     "leaked rows": "duplicates",
 }
+
+
+PAGE = Path(__file__).parent.parent / "docs" / "checks.md"
+BEGIN, END = "<!-- measured -->", "<!-- end -->"
+
+
+def measured() -> dict[str, list[rue.Check]]:
+    """The check that catches each mistake, on every model; and the worst of a right set-up."""
+    found = {mistake: [WRONG[mistake](name).check()[check] for name in KINDS] for mistake, check in CAUGHT_BY.items()}
+    for check in dict.fromkeys(CAUGHT_BY.values()):
+        found[f"none ({check})"] = [right(name).check()[check] for name in KINDS]
+    return found
+
+
+def table() -> str:
+    """The lights and numbers of all, as the page shows them."""
+    head = f"| mistake | caught by | {' | '.join(KINDS)} |\n|{'---|' * (len(KINDS) + 2)}\n"
+    return head + "".join(
+        f"| {mistake} | {checks[0].name} | {' | '.join(f'{c.light} {_number(c.value)}' for c in checks)} |\n"
+        for mistake, checks in measured().items()
+    )
+
+
+def _number(value: float | None) -> str:
+    assert value is not None
+    return f"{value:.2g}" if abs(value) > 1e-6 or value == 0 else "below 1e-6"
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text()
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table()}\n{END}{after}")

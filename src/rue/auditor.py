@@ -296,7 +296,7 @@ class Auditor:
 
 
 def _check_refits(refit: Any, refits: int, seed: int) -> None:
-    if refit is not None and not callable(refit):
+    if refit is not None and (not callable(refit) or isinstance(refit, torch.nn.Module)):
         raise SettingError(
             f"refit must be a function from row numbers to a trained model, got {type(refit).__name__}; give one that "
             "trains on X[rows], y[rows]"

@@ -25,9 +25,9 @@ LIMITS = (
 def at_rest(subject: Subject) -> Check | str:
     """Measure, and where something is off, look for what would be at rest."""
     if not subject.model.family.stationary:
-        return (
-            "the parameters were grown tree by tree, or are held by a penalty of absolute values: no gradient is zero"
-        )
+        if "trees" in subject.model.describe():
+            return "trees are grown one after the other: no gradient is zero where they stop"
+        return "parameters are held by absolute values, or at zero, which no gradient shows"
     if "projected_to" in subject.model.describe():
         return "the audit looks along a projection, where the penalty's own pull is not seen"
     seen = distance(subject.model, subject.reweighted, subject.factored.inverse)

@@ -18,6 +18,7 @@ from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
 from rue.errors import NumericalError
 from rue.randomness import untouched
+from rue.solve.choice import too_large
 
 CHECKS: dict[str, Callable[[Subject], Check | str]] = {
     "mode": mode,
@@ -54,6 +55,8 @@ def _senseless(name: str, subject: Subject) -> str | None:
         return "the method predicts with networks that it trained itself"
     if name in OBJECTIVE and not subject.model.family.joint:
         return "trees of a forest minimise no one objective"
+    if name in OBJECTIVE and subject.inverted is None and too_large(subject.model, subject.data):
+        return "the method factors no curvature, and this model's is too large to do so for a check: fit LinearRUE()"
     return None
 
 

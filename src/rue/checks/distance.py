@@ -31,18 +31,20 @@ def distance(model: Model, seen: Reweighted, inverse: Inverse) -> Distance:
     stated = bool((penalty != 0).any())
     direction = penalty if stated else model.theta.double()
     solved = inverse.solve(torch.stack([seen.whole, direction, *seen.drawn])).vectors
-    own, across, along = (
-        float(a @ b) for a, b in ((seen.whole, solved[0]), (direction, solved[0]), (direction, solved[1]))
-    )
-    typical = float((seen.drawn * solved[2:]).sum(-1).mean())
-    decrement = max(0.0, own + 2 * across + along) if stated else own  # gᵀH̃⁻¹g
+    across, along = float(seen.whole @ solved[1]), float(direction @ solved[1])
     factor = -across / along if along > 0 else 0.0
-    least = own + factor * across
+
+    def size(times: float) -> float:
+        """‖Σ∇ℓ + times·direction‖² in the metric of H̃⁻¹; sums first, because both parts cancel at rest."""
+        return max(0.0, float((seen.whole + times * direction) @ (solved[0] + times * solved[1])))
+
+    decrement, least = size(1.0 if stated else 0.0), size(factor)
+    typical = float((seen.drawn * solved[2:]).sum(-1).mean())
     return Distance(
         decrement=decrement,
         steps=sqrt(decrement / typical) if typical > 0 else (inf if decrement > 0 else 0.0),
         factor=factor,
-        share=1 - max(0.0, least) / decrement if decrement > 0 else 0.0,
+        share=1 - least / decrement if decrement > 0 else 0.0,
         stated=stated,
     )
 

@@ -1,5 +1,6 @@
 """Are audited rows training rows? Then errors on them are those of training, and look too small."""
 
+from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
@@ -14,6 +15,7 @@ from rue.features import coordinates
 
 NAME = "duplicates"
 SHARE = 0.01  # of the audited rows, from which on an error measured on them is no longer one of new rows
+USUAL = 0.01  # probability from which on so many are no more than the training rows' own rate
 CHANCE = 1e-3  # of so many by the rate at which training rows equal one another
 LIMITS = (
     "green where no audited row has the features of a training row, or no more have than training rows equal one "
@@ -26,15 +28,11 @@ def duplicates(subject: Subject) -> Check | str:
     """Exact matches of all features, as the model reads them."""
     if subject.inputs is None:
         return "no audited rows were given: auditor.check(inputs)"
-    known, twice = set(), 0
     training = _digests(batch.inputs for batch in subject.data.batches())
-    seen: dict[bytes, int] = {}
-    for digest in training:
-        seen[digest] = seen.get(digest, 0) + 1
-    known = set(seen)
-    twice = sum(count for count in seen.values() if count > 1)
     audited = _digests(input_batches(subject.inputs, subject.model))
-    same = np.flatnonzero([digest in known for digest in audited])
+    times = Counter(training)
+    twice = sum(count for count in times.values() if count > 1)
+    same = np.flatnonzero([digest in times for digest in audited])
     m, n, rate = len(audited), len(training), twice / len(training)
     light = _light(len(same), m, rate, n)
     index: Any = getattr(subject.inputs, "index", None)
@@ -59,7 +57,7 @@ def _light(same: int, m: int, rate: float, n: int) -> Light:
 
     if same == 0:
         return "green"
-    if rate > 0 and float(binom.sf(same - 1, m, rate)) > 0.01:  # no more than usual
+    if rate > 0 and float(binom.sf(same - 1, m, rate)) > USUAL:
         return "green"
     surprising = float(binom.sf(same - 1, m, max(rate, 1 / n))) < CHANCE  # a rate of none in n may be 1/n
     return "red" if surprising and same >= SHARE * m else "amber"

@@ -1,16 +1,11 @@
 """How many parameters the rows really determine, and which rows determine their own fit."""
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from rue.checks.check import ROWS, Check, Light
 from rue.checks.subject import Subject
-from rue.derivatives import jacobian_batches, outputs, weighted_hessian
 from rue.explain.people import TrainingTable
-from rue.left_out import leverage
 
-WORK = 1e12  # n·k·d²: about a minute on one core
 OPTIMISTIC, CROWDED = (
     0.3,
     0.7,
@@ -20,10 +15,10 @@ RISKY, AVOIDED, ALONE = 0.2, 0.5, 0.95  # Huber (1981), Robust Statistics, secti
 
 def effective_parameters(subject: Subject) -> Check | str:
     """The sum of the leverages for each output of a row."""
-    found = _leverages(subject)
+    found = subject.leverages
     if isinstance(found, str):
         return found
-    _, total, free = found
+    total, free = found.total, found.free
     n = subject.data.n
     share = total / (n * free)
     light: Light = "green" if share <= OPTIMISTIC else "amber" if share <= CROWDED else "red"
@@ -44,10 +39,10 @@ def effective_parameters(subject: Subject) -> Check | str:
 
 def largest_leverage(subject: Subject) -> Check | str:
     """The rows that pull their own prediction most."""
-    found = _leverages(subject)
+    found = subject.leverages
     if isinstance(found, str):
         return found
-    values = found[0]
+    values = found.largest
     largest = float(values.max())
     light: Light = "green" if largest <= AVOIDED else "amber" if largest <= ALONE else "red"
     order = np.argsort(-values, kind="stable")[:ROWS]
@@ -66,27 +61,3 @@ def largest_leverage(subject: Subject) -> Check | str:
         "predictions near them rest on them alone",
         tuple(names[order[values[order] > RISKY]].tolist()),
     )
-
-
-def _leverages(subject: Subject) -> tuple[NDArray[np.float64], float, int] | str:
-    """Of every row the part of its own fit that it decides (n,), the sum, and the outputs that are free."""
-    model, data = subject.model, subject.data
-    if model.family.coupled:
-        return "the loss of a row depends on the other rows, so that no row has a leverage of its own"
-    if subject.factored.inverse.describe().get("solver") == "ConjugateGradient":
-        return f"n = {data.n} solves by iterations would take minutes"
-    k = outputs(model, next(data.batches()).inputs).shape[1]
-    if data.n * k * float(model.theta.numel()) ** 2 > WORK:
-        return f"n = {data.n} solves with d = {model.theta.numel()} parameters would take minutes"
-    return _measured(subject, k)
-
-
-def _measured(subject: Subject, k: int) -> tuple[NDArray[np.float64], float, int]:
-    parts, total = [], 0.0
-    for batch, jacobian in jacobian_batches(subject.model, subject.data):
-        curvature = weighted_hessian(subject.model, outputs(subject.model, batch.inputs), batch)
-        hat = curvature @ leverage(jacobian, subject.factored.inverse)[0]
-        total += float(hat.diagonal(dim1=-2, dim2=-1).sum())
-        parts.append((hat[:, 0, 0] if k == 1 else torch.linalg.eigvals(hat).real.amax(-1)).cpu())
-    free = max(1, k - (subject.model.family.decision == "largest"))
-    return np.asarray(torch.cat(parts).numpy()), total, free

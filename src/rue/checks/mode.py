@@ -17,11 +17,9 @@ LIMITS = "red where the outputs of evaluation mode differ beyond rounding: those
 
 def mode(subject: Subject) -> Check | str:
     """Outputs as wrapped against those of a copy in evaluation mode; the user's module is not touched."""
-    core: Any = subject.model
-    while not hasattr(core, "module"):
-        core = getattr(core, "inner", None) or getattr(core, "core", None)
-        if core is None:
-            return "the model is no module with modes"
+    core: Any = getattr(subject.model, "inner", subject.model)  # behind a projection
+    if not hasattr(core, "module"):
+        return "an estimator has no modes"
     training = any(part.training for part in core.module.modules())
     inputs = some(next(subject.data.batches()).inputs)
     as_wrapped = outputs(core, inputs)

@@ -46,12 +46,14 @@ def refits(subject: Subject) -> Check | str:
     drawn = Multinomial().draw(subject.data.units, subject.refits, generator(subject.seed))
     pull = weighted_gradients(subject.model, subject.data, (drawn - 1)[:, subject.data.unit])
     step = -subject.factored.inverse.solve(pull).vectors
-    said = torch.cat([pushed(subject.model, x, step).double().cpu() for x in input_batches(raw, subject.model)])
-    now = _outputs(subject.model, raw)
-    done = [
-        _outputs(_again(subject, weights), raw, now.shape) - now for weights in track("refits", drawn, total=len(drawn))
-    ]
-    return _judged(subject, np.asarray(said.permute(2, 0, 1).numpy()), np.stack(done))
+    parts = [(outputs(subject.model, x), pushed(subject.model, x, step)) for x in input_batches(raw, subject.model)]
+    found, moved = (torch.cat(part).double().cpu().numpy() for part in zip(*parts, strict=True))
+    said, now, response = np.moveaxis(moved, 2, 0), found, subject.model.response
+    if response is not None:  # a refit may transform targets otherwise: predictions are compared
+        said, now = said * response.slope(found), response.value(found)
+    samples = track("refits", drawn, total=len(drawn))
+    done = [_predictions(_again(subject, weights), raw, now.shape) - now for weights in samples]
+    return _judged(subject, said, np.stack(done))
 
 
 def _judged(subject: Subject, said: Array, done: Array) -> Check:
@@ -87,7 +89,7 @@ def _again(subject: Subject, weights: Tensor) -> Model:
     assert subject.refit is not None
     times = weights[subject.data.unit].long().numpy()
     rows = np.repeat(subject.data.ids.numpy(), times)
-    with untouched():
+    with untouched(), torch.enable_grad():
         made: Any = subject.refit(rows)
     if hasattr(made, "predict") and hasattr(made, "theta"):
         return made
@@ -97,11 +99,11 @@ def _again(subject: Subject, weights: Tensor) -> Model:
     return wrap(made, loss=rule) if isinstance(made, torch.nn.Module) else wrap(made)
 
 
-def _outputs(model: Model, raw: Any, shape: tuple[int, ...] | None = None) -> Array:
-    found = torch.cat([outputs(model, inputs).double().cpu() for inputs in input_batches(raw, model)])
-    if shape is not None and tuple(found.shape) != shape:
+def _predictions(model: Model, raw: Any, shape: tuple[int, ...]) -> Array:
+    found = torch.cat([outputs(model, inputs) for inputs in input_batches(raw, model)]).double().cpu().numpy()
+    if found.shape != shape:
         raise ModelError(
-            f"refit returned a model that predicts {tuple(found.shape)} where the audited one predicts {shape}; train "
-            "the same architecture on the same columns again"
+            f"refit returned a model that predicts {found.shape} where the audited one predicts {shape}; train the "
+            "same architecture on the same columns again"
         )
-    return np.asarray(found.numpy())
+    return np.asarray(found if model.response is None else model.response.value(found))

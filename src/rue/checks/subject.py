@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rue.checks.hat import Leverages, leverages
 from rue.concepts import CurvatureRule, Facts, Inputs, Model
 from rue.curvature import GaussNewton
 from rue.data import Rows, input_batches
@@ -18,6 +19,7 @@ from rue.solve.choice import Inverted, invert
 from rue.trees import leaves, take
 
 DRAWS = 64  # re-weightings behind the size of a typical resampling step: known to √(2/64) at worst, of one parameter
+CELLS = 2**25  # weights drawn at once, at most: fewer re-weightings of very many rows
 LOOKED_AT = 200  # rows whose outputs are compared
 
 
@@ -53,6 +55,11 @@ class Subject:
         return self.factored.inverse.solve(self.reweighted.drawn).vectors
 
     @cached_property
+    def leverages(self) -> Leverages | str:
+        """Of every row, or why they are not known."""
+        return leverages(self.model, self.data, self.factored.inverse)
+
+    @cached_property
     def looked_at(self) -> Inputs:
         """Some audited rows, else training rows, spread over the first batch."""
         source = self.data.batches() if self.inputs is None else input_batches(self.inputs, self.model)
@@ -75,7 +82,8 @@ class Reweighted:
 
 def reweighted(model: Model, data: Rows, seed: int) -> Reweighted:
     """One pass over the rows for the sum and for `DRAWS` bootstrap samples of the units."""
-    drawn = Multinomial().draw(data.units, DRAWS, generator(seed)).sub_(1)[:, data.unit]
+    count = min(DRAWS, max(8, CELLS // data.n))
+    drawn = Multinomial().draw(data.units, count, generator(seed)).sub_(1)[:, data.unit]
     weights = torch.cat([torch.ones(1, data.n, dtype=torch.float64), drawn])
     found = weighted_gradients(model, data, weights)
     return Reweighted(found[0], found[1:])

@@ -1,0 +1,39 @@
+"""Leverages: how much of its own fit each row decides."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rue.concepts import Inverse, Model, TrainingSet
+from rue.derivatives import jacobian_batches, outputs, weighted_hessian
+from rue.left_out import leverage
+
+WORK = 1e12  # n·k·d²: about a minute on one core
+
+
+class Leverages(NamedTuple):
+    """Of n rows with some outputs that are free."""
+
+    largest: NDArray[np.float64]  # (n,), over the mixes of a row's outputs
+    total: float  # effective parameters
+    free: int  # outputs; of logits that only their differences matter of, one less
+
+
+def leverages(model: Model, data: TrainingSet, inverse: Inverse) -> Leverages | str:
+    """The eigenvalues of ΛM, row by row; or why they are not known."""
+    if model.family.coupled:
+        return "the loss of a row depends on the other rows, so that no row has a leverage of its own"
+    if inverse.describe().get("solver") == "ConjugateGradient":
+        return f"n = {data.n} solves by iterations, one for each row, take too long"
+    k = outputs(model, next(data.batches()).inputs).shape[1]
+    if data.n * k * float(model.theta.numel()) ** 2 > WORK:
+        return f"n = {data.n} solves with d = {model.theta.numel()} parameters would take minutes"
+    parts, total = [], 0.0
+    for batch, jacobian in jacobian_batches(model, data):
+        hat = weighted_hessian(model, outputs(model, batch.inputs), batch) @ leverage(jacobian, inverse)[0]
+        total += float(hat.diagonal(dim1=-2, dim2=-1).sum())
+        parts.append((hat[:, 0, 0] if k == 1 else torch.linalg.eigvals(hat).real.amax(-1)).cpu())
+    free = max(1, k - (model.family.decision == "largest"))
+    return Leverages(np.asarray(torch.cat(parts).numpy()), total, free)

@@ -1,0 +1,482 @@
+"""auditor.check(): seven wrong set-ups are caught on five models, and a right one raises none of them."""
+
+import copy
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+import check_cases
+import rue
+from check_cases import CAUGHT_BY, KINDS, WRONG, right, train
+from rue.checks.at_rest import needed_share
+from rue.checks.check import Check, CheckUp
+from rue.checks.distance import distance
+from rue.checks.subject import DRAWS, Subject
+from rue.checks.training_fit import best_constant
+from snapshot import changed, module_picture
+
+X, y = load_diabetes(return_X_y=True)
+X = X / X.std(axis=0)
+y = (y - y.mean()) / y.std()
+
+
+def subject(auditor: rue.Auditor) -> Subject:
+    return Subject(auditor.model, auditor.trained.data, auditor.facts, auditor.trained.inverted)
+
+
+def seen(auditor: rue.Auditor):
+    found = subject(auditor)
+    return distance(found.model, found.reweighted, found.factored.inverse)
+
+
+# the seven mistakes, on five models
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_right_setup_is_green_in_every_check(name):
+    found = right(name).check()
+    assert {check.name: check.light for check in found} == {check.name: "green" for check in found}
+    assert set(CAUGHT_BY.values()) <= {check.name for check in found}
+    assert all(check.advice == "" for check in found)
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+@pytest.mark.parametrize("name", KINDS)
+def test_every_mistake_is_caught_on_every_model(name, mistake):
+    found = WRONG[mistake](name).check()[CAUGHT_BY[mistake]]
+    assert found.light == ("amber" if mistake == "stale weights" else "red")
+    assert found.advice
+    assert "n = " in found.found or "rows" in found.found
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_wrong_penalty_is_named_with_its_factor(name):
+    assert " 0.1 times as large" in WRONG["l2 ten times too large"](name).check()["at rest"].found
+    assert " 10 times as large" in WRONG["l2 ten times too small"](name).check()["at rest"].found
+    assert "a mean was taken for a sum" in WRONG["mean for sum"](name).check()["at rest"].found
+    assert f"loss={KINDS[name].loss!r}" in WRONG["wrong loss"](name).check()["at rest"].found
+
+
+def test_the_page_shows_what_is_measured():
+    shown = check_cases.PAGE.read_text().split(check_cases.BEGIN)[1].split(check_cases.END)[0].strip().splitlines()[2:]
+    for line, (mistake, checks) in zip(shown, check_cases.measured().items(), strict=True):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells[:2] == [mistake, checks[0].name]
+        for cell, check in zip(cells[2:], checks, strict=True):
+            light, number = cell.split(maxsplit=1)
+            assert light == check.light
+            if "below" in number:
+                assert check.value < 1e-6
+            else:
+                assert check.value == pytest.approx(float(number), rel=0.1)
+
+
+def test_a_layer_that_is_random_in_training_mode_is_refused_before_any_check():
+    found = right("regression net")
+    net = nn.Sequential(found.net[0], nn.Dropout(0.5), found.net[2]).double()
+    with pytest.raises(rue.errors.ModelError, match="training mode"):
+        rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (found.X, found.y))
+
+
+# at rest
+
+
+def test_the_decrement_is_that_of_the_objective_and_its_unit_the_resampling_step():
+    auditor = WRONG["l2 ten times too large"]("linear regression").auditor()
+    found, right_one = seen(auditor), right("linear regression")
+    A = torch.cat([right_one.X, torch.ones(300, 1, dtype=torch.float64)], 1)
+    theta = torch.cat([p.detach().reshape(-1) for p in right_one.net.parameters()])
+    H = A.T @ A + 20 * torch.eye(5, dtype=torch.float64)
+    rows = A * (A @ theta - right_one.y)[:, None]
+    g = rows.sum(0) + 20 * theta
+    assert found.decrement == pytest.approx(float(g @ torch.linalg.solve(H, g)), rel=1e-9)
+    centred = rows - rows.mean(0)
+    typical = float((centred.T * torch.linalg.solve(H, centred.T)).sum())
+    assert found.steps == pytest.approx((found.decrement / typical) ** 0.5, rel=4 / DRAWS**0.5)
+
+
+def test_the_distance_has_no_units_of_loss_inputs_or_parameters():
+    base = WRONG["stale weights"]("linear regression")
+
+    def rescaled(inputs: float, loss: float):
+        net = copy.deepcopy(base.net)
+        net[0].weight.data /= inputs
+        scaled = nn.Sequential(net[0]).double()
+        weight = np.full(300, loss)
+        model = rue.wrap(scaled, loss="squared_error", l2={"*.weight": loss * inputs**2, "*.bias": loss})
+        return seen(rue.LinearRUE().fit(model, rue.Data(inputs * base.X, base.y, weight=weight))).steps
+
+    assert rescaled(1000.0, 1.0) == pytest.approx(rescaled(1.0, 1.0), rel=1e-6)
+    assert rescaled(1.0, 50.0) == pytest.approx(rescaled(1.0, 1.0), rel=1e-6)
+
+
+def test_a_sum_stated_where_a_mean_was_trained_is_named():
+    found, kind = right("linear regression"), KINDS["linear regression"]
+    net = train(check_cases.net(kind), found.X, found.y, kind.row_loss, 300 * 0.1)  # mean loss + ½·0.1‖θ‖², times n
+    averaged, summed = (
+        rue.LinearRUE()
+        .fit(rue.wrap(net, loss="squared_error", l2=0.1, reduction=reduction), (found.X, found.y))
+        .check()["at rest"]
+        for reduction in ("mean", "sum")
+    )
+    assert averaged.light == "green"
+    assert summed.light == "red"
+    assert "a mean was taken for a sum" in summed.found
+
+
+def test_a_squared_error_without_its_half_is_named():
+    found = right("linear regression")
+    net = train(check_cases.net(KINDS["linear regression"]), found.X, found.y, lambda f, t: (f[:, 0] - t) ** 2, 2.0)
+    told = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=2.0), (found.X, found.y)).check()["at rest"]
+    assert told.light == "red"
+    assert "without its ½" in told.found
+
+
+def test_a_penalty_that_nobody_stated_is_found_with_its_size():
+    found = right("logistic regression")
+    model = rue.wrap(found.net, loss="bernoulli")
+    told = rue.LinearRUE().fit(model, (found.X, found.y)).check()["at rest"]
+    assert told.light == "red"
+    assert "an l2 of 2 on the summed loss" in told.found
+
+
+def test_a_penalty_stated_for_a_model_trained_without_is_red():
+    found, kind = right("linear regression"), KINDS["linear regression"]
+    net = train(check_cases.net(kind), found.X, found.y, kind.row_loss, 0.0)
+    told = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (found.X, found.y)).check()["at rest"]
+    assert told.light == "red"
+    assert "no penalty at all" in told.found
+
+
+def test_row_weights_belong_to_the_objective():
+    found, kind = right("linear regression"), KINDS["linear regression"]
+    weight = torch.linspace(0.1, 3.0, 300, dtype=torch.float64)
+    net = train(check_cases.net(kind), found.X, found.y, kind.row_loss, 2.0, weight=weight)
+    model = rue.wrap(net, loss="squared_error", l2=2.0)
+    assert rue.LinearRUE().fit(model, rue.Data(found.X, found.y, weight=weight)).check()["at rest"].light == "green"
+    assert rue.LinearRUE().fit(model, (found.X, found.y)).check()["at rest"].light != "green"
+
+
+@pytest.mark.parametrize("l2", [0.0, 1.0])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_a_net_stopped_early_is_amber_and_never_red(l2, decay):
+    inputs, targets = torch.tensor(X), torch.tensor(y)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(10, 8), nn.Softplus(), nn.Linear(8, 1)).double()
+        search = torch.optim.AdamW(net.parameters(), lr=0.005, weight_decay=decay)
+        for epoch in range(1, 501):
+            for rows in torch.randperm(len(y)).split(128):
+                search.zero_grad()
+                penalty = l2 / (2 * len(y)) * sum(p.square().sum() for p in net.parameters())
+                (0.5 * (net(inputs[rows])[:, 0] - targets[rows]).square().mean() + penalty).backward()
+                search.step()
+            if epoch in (5, 20, 100, 500):
+                auditor = rue.LinearRUE(damping=rue.solve.Fixed(1.0)).fit(
+                    rue.wrap(net, loss="squared_error", l2=l2), (inputs, targets)
+                )
+                assert auditor.check()["at rest"].light == "amber", f"after {epoch} epochs"
+
+
+def test_a_few_steps_of_gradient_descent_from_zero_are_amber_though_they_look_like_a_penalty():
+    found, kind = right("logistic regression"), KINDS["logistic regression"]
+    net = check_cases.net(kind)
+    for p in net.parameters():
+        p.data.zero_()
+    search = torch.optim.SGD(net.parameters(), lr=0.05)
+    for _ in range(20):
+        search.zero_grad()
+        kind.row_loss(net(found.X), found.y).mean().backward()
+        search.step()
+    told = rue.LinearRUE().fit(rue.wrap(net, loss="bernoulli", l2=2.0), (found.X, found.y)).check()["at rest"]
+    assert told.light == "amber"
+    assert "stopping early" in told.found
+
+
+def test_in_one_parameter_no_direction_tells_anything():
+    assert needed_share(1) == float("inf")
+    assert 1 > needed_share(2) > needed_share(3) > needed_share(10) == needed_share(1000) == 0.9
+
+
+# estimators and trees
+
+
+def test_estimators_are_at_rest_under_what_is_read_off_them():
+    ridge = rue.LinearRUE().fit(rue.wrap(Ridge(alpha=3.0).fit(X, y)), (X, y)).check()
+    assert ridge["at rest"].value < 1e-6
+    logistic = LogisticRegression(tol=1e-8).fit(X, y > 0)
+    assert rue.LinearRUE().fit(rue.wrap(logistic), (X, y > 0)).check()["at rest"].light == "green"
+
+
+def test_a_ridge_trained_with_weights_and_audited_without_is_not_green():
+    weight = np.linspace(0.1, 3.0, len(y))
+    estimator = Ridge(alpha=1.0).fit(X, y, sample_weight=weight)
+    model = rue.wrap(estimator)
+    assert rue.LinearRUE().fit(model, (X, y)).check()["at rest"].light == "amber"
+    assert rue.LinearRUE().fit(model, rue.Data(X, y, weight=weight)).check()["at rest"].light == "green"
+
+
+def test_a_perceptron_that_was_stopped_early_is_amber():
+    net = MLPRegressor(hidden_layer_sizes=(5,), early_stopping=True, max_iter=300, random_state=0).fit(X, y)
+    assert rue.LinearRUE(damping=rue.solve.Fixed(1.0)).fit(rue.wrap(net), (X, y)).check()["at rest"].light == "amber"
+
+
+def test_a_lasso_is_held_by_what_no_gradient_shows():
+    found = rue.LinearRUE().fit(rue.wrap(Lasso(alpha=0.1).fit(X, y)), (X, y)).check()
+    assert "absolute values" in found.left_out["at rest"]
+
+
+def test_boosted_trees_leave_out_what_makes_no_sense_for_them():
+    trees = lightgbm.LGBMRegressor(n_estimators=20, verbose=-1).fit(X, y)
+    found = rue.LinearRUE().fit(rue.wrap(trees), (X, y)).check(X[:50] + 0.01)
+    assert "trees" in found.left_out["at rest"]
+    assert {"negative curvature", "linearisation", "mode"} <= set(found.left_out)
+    assert {"training fit", "duplicates", "leverage", "effective parameters"} <= {check.name for check in found}
+    shuffled = np.random.default_rng(0).permutation(y)
+    assert rue.LinearRUE().fit(rue.wrap(trees), (X, shuffled)).check()["training fit"].light == "red"
+
+
+def test_forests_leave_out_what_needs_an_objective_and_say_what_few_trees_do():
+    forest = RandomForestRegressor(10, random_state=0).fit(X, y)
+    found = rue.ForestRUE().fit(rue.wrap(forest), (X, y)).check(X[:50])
+    assert "no one objective" in found.left_out["at rest"]
+    assert {check.name for check in found} == {"training fit", "duplicates", "sampling error"}
+    assert found["duplicates"].light == "red"
+    assert found["sampling error"].light == "red"
+    assert found["sampling error"].value > 0.5
+
+
+# the other checks
+
+
+def test_a_matrix_that_points_downwards_is_amber_for_gauss_newton_and_red_where_it_is_damped_away():
+    found = right("regression net")
+    net = check_cases.net(KINDS["regression net"], seed=4)
+    for p in net.parameters():
+        p.data *= 2
+    model = rue.wrap(net, loss="squared_error", l2=0.01)
+    assert rue.LinearRUE().fit(model, (found.X, found.y)).check()["negative curvature"].light == "amber"
+    assert rue.RUE(members=20).fit(model, (found.X, found.y)).check()["negative curvature"].light == "red"
+
+
+def test_leverages_sum_to_the_trace_of_the_hat_matrix_and_the_largest_rows_are_named():
+    table = pd.DataFrame(X, index=[f"patient {i}" for i in range(len(X))])
+    table.iloc[7] *= 40
+    found = rue.LinearRUE().fit(rue.wrap(Ridge(alpha=1.0).fit(table, y)), (table, y)).check()
+    centred = table.to_numpy() - table.to_numpy().mean(0)
+    hat = centred @ np.linalg.solve(centred.T @ centred + np.eye(10), centred.T) + 1 / len(y)
+    assert found["effective parameters"].value == pytest.approx(np.trace(hat) / len(y))
+    assert found["leverage"].value == pytest.approx(hat.diagonal().max())
+    assert found["leverage"].light == "red"
+    assert found["leverage"].rows == ("patient 7",)
+
+
+@pytest.mark.parametrize(("l2", "light"), [(100.0, "green"), (10.0, "amber"), (1e-4, "red")])
+def test_too_many_effective_parameters_are_said(l2, light):
+    generator = torch.Generator().manual_seed(0)
+    few = torch.randn(30, 28, generator=generator, dtype=torch.float64)
+    targets = few[:, 0] + torch.randn(30, generator=generator, dtype=torch.float64)
+    ridge = Ridge(alpha=l2).fit(few, targets)
+    assert rue.LinearRUE().fit(rue.wrap(ridge), (few, targets)).check()["effective parameters"].light == light
+
+
+def test_the_best_constant_is_the_mean_and_the_log_odds():
+    targets = torch.tensor([0.0, 0.0, 1.0, 1.0, 1.0, 1.0])
+    outputs = torch.zeros(6, 1)
+    weight = torch.tensor([2.0, 1.0, 1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
+    for loss, wanted in (("squared_error", 0.5), ("bernoulli", 0.0)):
+        model = rue.wrap(nn.Linear(1, 1), loss=loss).bind(torch.ones(6, 1), 6.0)
+        found = best_constant(model, [(outputs, model.read_targets(targets), weight)])
+        assert float(found) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_model_without_any_skill_is_amber():
+    found = right("linear regression")
+    net = nn.Linear(4, 1).double()
+    net.weight.data.zero_()
+    net.bias.data.fill_(float(found.y.mean()))
+    model = rue.wrap(net, loss="squared_error", l2=1.0)
+    assert rue.LinearRUE().fit(model, (found.X, found.y)).check()["training fit"].light == "amber"
+
+
+def test_duplicates_are_green_at_the_natural_rate_amber_when_few_red_when_many():
+    def light(training, audited):
+        targets = np.arange(len(training), dtype=float) % 5
+        auditor = rue.LinearRUE().fit(rue.wrap(Ridge().fit(training, targets)), (training, targets))
+        return auditor.check(audited)["duplicates"]
+
+    rng = np.random.default_rng(0)
+    dice = rng.integers(1, 4, (200, 3)).astype(float)  # 27 kinds of rows: all have twins
+    assert light(dice, rng.integers(1, 4, (100, 3)).astype(float)).light == "green"
+    plain = rng.normal(size=(200, 3))
+    new = rng.normal(size=(400, 3))
+    assert light(plain, new).light == "green"
+    new[17] = plain[3]
+    assert light(plain, new).light == "amber"
+    assert light(plain, new).rows == (17,)
+    new[40:60] = plain[:20]
+    assert light(plain, new).light == "red"
+    assert light(plain, pd.DataFrame(new, index=[f"row {i}" for i in range(400)])).rows[0] == "row 17"
+    plain[5] = 0.0
+    assert light(plain, np.full((3, 3), -0.0)).value == 1.0
+
+
+def test_a_linear_model_moves_in_straight_lines_and_a_loose_net_does_not():
+    assert right("linear regression").check()["linearisation"].value < 1e-12
+    kind, found = KINDS["regression net"], right("regression net")
+    net = train(check_cases.net(kind), found.X[:60], found.y[:60], kind.row_loss, 0.01, steps=3)
+    model = rue.wrap(net, loss="squared_error", l2=0.01)
+    assert rue.LinearRUE().fit(model, (found.X[:60], found.y[:60])).check()["linearisation"].light == "amber"
+    members = rue.RUE(members=20, curvature=rue.curvature.GaussNewton(), damping=None)
+    assert members.fit(model, (found.X[:60], found.y[:60])).check()["linearisation"].light == "red"
+
+
+@pytest.mark.parametrize(("members", "light"), [(200, "green"), (20, "amber"), (5, "red")])
+def test_few_members_are_said(members, light):
+    found = right("linear regression").check(rue.RUE(members=members))["sampling error"]
+    assert found.light == light
+    assert found.value == pytest.approx(1 / np.sqrt(2 * (members - 1)))
+
+
+def test_a_damping_that_nobody_asked_for_is_amber():
+    twice = np.hstack([X, X])
+    net = nn.Linear(20, 1).double()
+    with pytest.warns(rue.errors.RueWarning, match="singular"):
+        auditor = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error"), (twice, y))
+    assert auditor.check()["solve"].light == "amber"
+
+
+# refits
+
+
+def ridge_refit(alpha):
+    return lambda rows: Ridge(alpha=alpha).fit(X[rows], y[rows])
+
+
+def test_refits_of_a_ridge_are_what_influence_predicts():
+    auditor = rue.LinearRUE().fit(rue.wrap(Ridge(alpha=1.0).fit(X, y)), (X, y))
+    found = auditor.check(X[:40], refit=ridge_refit(1.0), refits=4)["refits"]
+    assert found.light == "green"
+    assert found.value > 0.97
+    slope = float(found.found.split("refits moved ")[1].split()[0])
+    assert slope == pytest.approx(1.0, abs=0.1)
+    assert "4 refits and m = 40 audited rows" in found.found
+    assert auditor.check(X[:40], refit=ridge_refit(1000.0), refits=4)["refits"].light != "green"
+
+
+def test_refits_may_be_wrapped_models_and_modules_and_get_whole_groups():
+    found, kind = right("linear regression"), KINDS["linear regression"]
+    group, drawn = np.arange(300) // 3, []
+
+    def refit(rows):
+        drawn.append(rows)
+        net = train(copy.deepcopy(found.net), found.X[rows], found.y[rows], kind.row_loss, 2.0)
+        return net if len(drawn) % 2 else rue.wrap(net, loss="squared_error", l2=2.0)
+
+    model = rue.wrap(found.net, loss="squared_error", l2=2.0)
+    auditor = rue.LinearRUE().fit(model, rue.Data(found.X, found.y, group=group))
+    assert auditor.check(refit=refit, refits=3)["refits"].value > 0.95
+    for rows in drawn:
+        counts = np.bincount(rows, minlength=300).reshape(100, 3)
+        assert len(rows) == 300
+        assert (counts == counts[:, :1]).all()
+
+
+def test_refits_that_transform_their_targets_are_compared_by_predictions():
+    def fitted(rows):
+        inner = TransformedTargetRegressor(Ridge(alpha=1.0), transformer=StandardScaler())
+        return inner.fit(X[rows], 5 + 3 * y[rows])
+
+    auditor = rue.LinearRUE().fit(rue.wrap(fitted(np.arange(len(y)))), (X, 5 + 3 * y))
+    with torch.no_grad():
+        assert auditor.check(X[:40], refit=fitted, refits=4)["refits"].value > 0.95
+
+
+def test_weights_that_were_shuffled_among_refits_would_not_correlate():
+    auditor = rue.LinearRUE().fit(rue.wrap(Ridge(alpha=1.0).fit(X, y)), (X, y))
+    rng = np.random.default_rng(0)
+    found = auditor.check(refit=lambda rows: ridge_refit(1.0)(rng.integers(0, len(y), len(rows))), refits=4)["refits"]
+    assert abs(found.value) < 0.6
+    assert found.light != "green"
+
+
+# the whole
+
+
+def test_nothing_of_the_users_is_touched_and_a_seed_repeats():
+    found = right("three-class net")
+    auditor = found.auditor()
+    before, state = module_picture(found.net), torch.get_rng_state()
+    first = auditor.check(found.X_new, seed=3)
+    assert changed(before, module_picture(found.net)) == []
+    assert torch.equal(state, torch.get_rng_state())
+    assert auditor.check(found.X_new, seed=3) == first
+
+
+def test_a_check_up_reads_as_a_table_and_as_text():
+    found = WRONG["leaked rows"]("linear regression").check()
+    frame = found.to_frame()
+    assert list(frame["name"]) == [check.name for check in found]
+    assert frame.set_index("name").loc["duplicates", "light"] == "red"
+    assert found.light == "red"
+    assert "duplicates" in found
+    assert "refits" not in found
+    text = str(found)
+    assert text.startswith("RED    duplicates")
+    assert "What to do" in text
+    assert "refits: not made" in text
+    assert max(map(len, text.splitlines())) <= 110
+    with pytest.raises(rue.errors.SettingError, match="was not made"):
+        found["refits"]
+    with pytest.raises(rue.errors.SettingError, match="there is no check"):
+        found["fidelity"]
+
+
+def test_the_light_of_a_check_up_is_the_worst_of_its_checks():
+    def one(light):
+        return Check("solve", light, None, "", "", "")
+
+    assert CheckUp((one("green"), one("amber"))).light == "amber"
+    assert CheckUp((one("red"), one("amber"))).light == "red"
+    assert CheckUp(()).light == "green"
+
+
+def test_a_method_without_a_curvature_factors_none_that_is_too_large(monkeypatch):
+    monkeypatch.setattr("rue.checks.check_up.too_large", lambda *_: True)
+    up = right("linear regression").check(rue.Homoscedastic())
+    assert "too large" in up.left_out["at rest"]
+    assert "at rest" in right("linear regression").check()
+
+
+def test_methods_with_networks_of_their_own_are_searched_for_duplicates_only():
+    found = right("linear regression")
+    method = rue.integrated.DeepEnsemble(members=2, training=rue.integrated.Adam(epochs=2))
+    up = method.fit(rue.wrap(found.net, loss="squared_error", l2=2.0), (found.X, found.y)).check(found.X[:20])
+    assert [check.name for check in up] == ["duplicates"]
+    assert "networks that it trained itself" in up.left_out["at rest"]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        rue.RUE(members=60),
+        rue.Laplace(members=60),
+        rue.BootstrapSGD(members=60),
+        rue.CalibratedRUE(),
+        rue.Homoscedastic(),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_every_method_that_audits_a_model_can_be_checked(method):
+    assert right("linear regression").check(method).light == "green"
+    assert WRONG["l2 ten times too large"]("linear regression").check(method)["at rest"].light == "red"
