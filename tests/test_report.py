@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -593,16 +592,12 @@ def test_alarm_limits_are_binomial(fitted, made):
 
 
 def check(name, light):
-    return SimpleNamespace(
-        name=name, light=light, value=0.5, found=f"found {name}", threshold="1", advice="do", rows=("P1",)
-    )
+    return rue.Check(name, light, value=0.5, found=f"found {name}", threshold="1", advice="do", rows=("P1",))
 
 
 @pytest.mark.parametrize("worst", ["green", "amber", "red"])
 def test_the_light_is_the_worst_of_the_checks(fitted, worst):
-    checkup = SimpleNamespace(
-        checks=(check("solve", "green"), check("at rest", worst)), left_out={"refits": "no refit"}
-    )
+    checkup = rue.CheckUp((check("solve", "green"), check("at rest", worst)), {"refits": "no refit"})
     document = rue.report(*fitted, checkup=checkup).document
     assert document["verdict"]["light"] == worst
     assert block(document, "checks")["rows"][0]["light"] == worst
@@ -613,7 +608,7 @@ def test_the_light_is_the_worst_of_the_checks(fitted, worst):
 
 
 def test_without_checks_the_light_is_amber(fitted):
-    none = SimpleNamespace(checks=(), left_out={})
+    none = rue.CheckUp((), {})
     assert rue.report(*fitted, checkup=none).document["verdict"]["light"] == "amber"
 
 
@@ -633,7 +628,7 @@ def test_cards_name_the_users_own_rows(fitted, made):
     own = patients()[0].loc[first[0]]
     assert found["training"]["values"][place][:-1] == pytest.approx(own.tolist(), rel=1e-5)
     assert found["training"]["columns"] == [*X.columns, "target"]
-    assert found["influential"]["without"][0] == pytest.approx(explained.change[0], rel=1e-5)
+    assert found["influential"]["without"][0] == pytest.approx(explained.change[0], rel=1e-3)
     assert found["values"]["actual"] == y.tolist()
     assert found["inputs"]["values"][0] == pytest.approx(X.iloc[0].tolist(), rel=1e-5)
 
@@ -658,10 +653,12 @@ def test_ids_may_be_given(fitted):
 
 def test_of_twelve_thousand_rows_the_ten_thousand_least_reliable_are_shown():
     draw = np.random.default_rng(0)
-    X = draw.normal(size=(12_100, 2))
+    X = draw.normal(size=(12_100, 12))
     y = X[:, 0] + draw.normal(size=12_100)
-    auditor = rue.LinearRUE().fit(rue.wrap(Ridge(1.0).fit(X[:100], y[:100])), (X[:100], y[:100]))
-    document = rue.report(auditor, X[100:], y[100:], baselines=False).document
+    auditor = rue.CalibratedRUE().fit(rue.wrap(Ridge(1.0).fit(X[:100], y[:100])), (X[:100], y[:100]))
+    made = rue.report(auditor, X[100:], y[100:], baselines=False)
+    document = made.document
+    assert len(made.html().encode()) < 8_000_000  # also with as many columns as a card has
     found, score = document["predictions"], auditor.audit(X[100:]).score
     assert found["count"] == 10_000
     assert min(found["values"]["score"]) == pytest.approx(np.sort(score)[2_000], rel=1e-5)

@@ -27,7 +27,7 @@ def _deciders(found: "Explanation") -> str:
     kind = "like this one" if like >= ALIKE else "unlike this one" if like < UNLIKE else "somewhat like this one"
     count, noun = len(found.contribution), found.training.noun
     decide, they, them, their = _ONE if found.half == 1 else _MANY
-    said = f"{found.half} of {count} {noun} {decide} half of how far {found.of} would change; {they} {kind}"
+    said = f"{found.half} of {count} {noun} {decide} half of the spread of {found.of}; {they} {kind}"
     missed = float(np.average(np.abs(found.residual[rows]), weights=found.share[units]))
     overall = found.training.typical
     if found.training.classes:
@@ -40,14 +40,23 @@ def _reason(found: "Explanation") -> str:
     if found.density is None or found.misfit is None:
         return "Whether similar rows are few, or fitted badly, is not known for this model."
     few, bad = found.density, found.misfit
-    scarce = f"scarcer than around {np.floor(few.percentile):.0f} % of {found.compared} training rows"
-    missed = f"fitted worse than around {np.floor(bad.percentile):.0f} % of {found.compared} training rows"
-    if found.reason == "nothing unusual":
-        return f"Nothing is unusual: similar rows are {scarce}, and {missed}."
+    rows = f"{found.compared} training rows"
     if found.reason == "too few similar rows":
-        return f"Mostly because similar rows are few, {scarce}: that makes {_times(few, bad, 'how they are fitted')}."
-    return f"Mostly because similar rows are {missed}: that makes {_times(bad, few, 'how few they are')}."
+        return (
+            f"Similar rows are few, scarcer than around {_percent(few)} of {rows}: {_times(few)} the usual variance "
+            f"(misfit: {_times(bad)})."
+        )
+    if found.reason == "similar rows fitted badly":
+        return (
+            f"Similar rows are fitted badly, worse than around {_percent(bad)} of {rows}: {_times(bad)} the usual "
+            f"variance (scarcity: {_times(few)})."
+        )
+    return f"Nothing is unusual: scarcity makes {_times(few)} and misfit {_times(bad)} the usual variance of {rows}."
 
 
-def _times(more: "Standing", less: "Standing", other: str) -> str:
-    return f"{more.times:.2g} times the usual variance, {other} {less.times:.2g} times"
+def _percent(standing: "Standing") -> str:
+    return f"{np.floor(standing.percentile):.0f} %"
+
+
+def _times(standing: "Standing") -> str:
+    return f"{standing.times:.2g} times"

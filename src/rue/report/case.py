@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rue.auditor import Auditor
+from rue.checks import CheckUp
 from rue.errors import InputError, RueError, RueWarning, SettingError, ShapeError
 from rue.explain import Explanations
 from rue.policy import Policy
@@ -17,7 +18,7 @@ from rue.report.outcome import Outcome, outcome
 from rue.result import Audit, Interval, PredictionSet
 
 SHARE = 0.2  # of the rows for review, where no policy is given
-INFLUENTIAL = 5  # training units on a card
+INFLUENTIAL, MANY, FEWER = 5, 2_000, 3  # training units on a card; fewer where the cards are many
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,10 @@ class Asked:
     ids: Any
     group: Any
     policy: Policy | None
-    checkup: Any
+    checkup: CheckUp | None
     baselines: bool
     level: float
     previous: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True)
-class Unchecked:
-    """In place of a check-up that could not be made."""
-
-    left_out: Mapping[str, str]
-    checks: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,7 @@ class Case:
     interval: Interval | None = field(repr=False)
     sets: PredictionSet | None = field(repr=False)  # of classes
     decision: Decision = field(repr=False)
-    checkup: Any = field(repr=False)
+    checkup: CheckUp = field(repr=False)
 
     @property
     def m(self) -> int:
@@ -139,10 +132,9 @@ def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
 
 
 def _with_explanations(case: Case) -> Case:
-    from dataclasses import replace
-
     try:
-        return replace(case, explained=case.audit.explain(top=INFLUENTIAL, noun=case.noun))
+        top = INFLUENTIAL if case.m <= MANY else FEWER
+        return replace(case, explained=case.audit.explain(top=top, noun=case.noun))
     except RueError as error:
         return replace(case, unexplained=str(error))
 
@@ -179,16 +171,15 @@ def _default_policy(audit: Audit) -> Policy:
         )
 
 
-def _checkup(auditor: Auditor, inputs: Any, given: Any) -> Any:
-    check = getattr(auditor, "check", None)
-    if given is not None or not callable(check):
+def _checkup(auditor: Auditor, inputs: Any, given: CheckUp | None) -> CheckUp:
+    if given is not None:
         return given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RueWarning)  # what the checks find stands in the report
         try:
-            return check(inputs)
+            return auditor.check(inputs)
         except RueError as error:
-            return Unchecked(left_out={"all checks": str(error)})
+            return CheckUp((), {"all checks": str(error)})
 
 
 def _ids(given: Any, inputs: Any, m: int) -> tuple[NDArray[Any], str]:

@@ -1,7 +1,9 @@
 """Fitness checks: is the model, and is this audit of it, fit to be read?"""
 
+from collections.abc import Mapping
 from typing import Any
 
+from rue.checks import Check
 from rue.report.blocks import Section, listed, section, table, text
 from rue.report.case import Case
 from rue.report.phrases import listing, rows
@@ -16,20 +18,14 @@ COLUMNS = {
 }
 
 
-def checks(case: Case) -> list[Any]:
+def checks(case: Case) -> list[Check]:
     """The checks that were made, the worst first."""
-    made = [] if case.checkup is None else list(case.checkup.checks)
-    return sorted(made, key=lambda check: -RANK[check.light])
-
-
-def left_out(case: Case) -> dict[str, str]:
-    """The checks that were not made, and why."""
-    return {} if case.checkup is None else {str(name): str(why) for name, why in case.checkup.left_out.items()}
+    return sorted(case.checkup.checks, key=lambda check: -RANK[check.light])
 
 
 def fitness(case: Case) -> Section:
     """A table of checks, and those that were left out."""
-    made, missing = checks(case), left_out(case)
+    made, missing = checks(case), case.checkup.left_out
     blocks = []
     if made:
         blocks.append(table("checks", f"{rows(len(made), 'check')} made, the worst first", COLUMNS, _rows(made)))
@@ -42,46 +38,32 @@ def fitness(case: Case) -> Section:
     return section("fitness", "Fitness checks", _lead(made, missing), blocks)
 
 
-def _lead(made: list[Any], missing: dict[str, str]) -> str:
+def _lead(made: list[Check], missing: Mapping[str, str]) -> str:
     if not made:
         return f"Whether this audit fits the model was not checked{': see below' if missing else ''}."
     found = {light: [check.name for check in made if check.light == light] for light in ("red", "amber", "green")}
     said = [f"{len(names)} {light}" for light, names in found.items() if names]
     worst = found["red"] or found["amber"]
-    named = f" Look first at: {listing([str(name) for name in worst])}." if worst else ""
+    named = f" Look first at: {listing(worst)}." if worst else ""
     skipped = f" {rows(len(missing), 'check')} could not be made." if missing else ""
     return f"Of {rows(len(made), 'check')}: {listing(said)}.{named}{skipped}"
 
 
-def _rows(made: list[Any]) -> list[dict[str, Any]]:
+def _rows(made: list[Check]) -> list[dict[str, Any]]:
     return [
         {
-            "check": str(check.name),
+            "check": check.name,
             "light": check.light,
             "found": _found(check),
-            "value": _number(check.value),
-            "threshold": _words(check.threshold),
-            "advice": _words(check.advice),
-            "rows": _named(check.rows),
+            "value": check.value,
+            "threshold": check.threshold,
+            "advice": check.advice or None,
         }
         for check in made
     ]
 
 
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def _found(check: Any) -> str:
-    return f"{check.found}; rows {_named(check.rows)}" if check.rows else str(check.found)
-
-
-def _named(ids: Any) -> str | None:
-    return listing([str(one) for one in ids], 10) if ids is not None and len(ids) else None
-
-
-def _words(value: Any) -> str | None:
-    return None if value is None or value == "" else str(value)
+def _found(check: Check) -> str:
+    if not check.rows:
+        return check.found
+    return f"{check.found}: {listing([str(one) for one in check.rows], 10)}"

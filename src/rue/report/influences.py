@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rue.explain import Explanations
 from rue.report.blocks import Block
-from rue.report.plain import identifiers
+from rue.report.plain import identifiers, shortened
 
 COLUMNS = 12  # of the training rows' own, beside the target
 
@@ -21,10 +21,10 @@ def influential(explained: Explanations | None, rows: NDArray[np.int64]) -> dict
     return {
         "influential": {
             "row": where.reshape(unit.shape),
-            "share": explained.share[rows],
-            "without": explained.change[rows],
-            "similarity": explained.similarity[rows],
-            "residual": explained.residual[rows],
+            "share": shortened(explained.share[rows]),
+            "without": shortened(explained.change[rows]),
+            "similarity": shortened(explained.similarity[rows]),
+            "residual": shortened(explained.residual[rows]),
         },
         "training": _training(explained, pairs),
     }

@@ -2,7 +2,7 @@
 
 from rue.report.blocks import Section, listed, section
 from rue.report.case import Case
-from rue.report.fitness import checks, left_out
+from rue.report.fitness import checks
 from rue.report.phrases import listing, of, rows
 from rue.report.subgroups import SMALL, small_groups
 
@@ -55,7 +55,7 @@ def _method(case: Case) -> list[str]:
 
 
 def _checks(case: Case) -> list[str]:
-    made, missing = checks(case), left_out(case)
+    made, missing = checks(case), case.checkup.left_out
     if not made:
         return ["No fitness checks were made."]
     found = [

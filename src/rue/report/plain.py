@@ -5,6 +5,7 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 DIGITS = 6
 
@@ -28,6 +29,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return _missing(value)
+
+
+def shortened(values: NDArray[np.float64], digits: int = 4) -> NDArray[np.float64]:
+    """Fewer significant digits, where there are many numbers for the eye alone.
+
+    >>> shortened(np.array([0.0123456, -9876.54])).tolist()
+    [0.01235, -9877.0]
+    """
+    size = np.floor(np.log10(np.abs(np.where(values == 0, 1.0, values))))
+    factor = 10.0 ** (digits - 1 - size)
+    return np.asarray(np.round(values * factor) / factor)
 
 
 def identifiers(ids: Any) -> list[str | int]:

@@ -10,7 +10,7 @@ from rue.report.blocks import Block, Section, section, text
 from rue.report.case import Case
 from rue.report.influences import influential
 from rue.report.phrases import number, percent
-from rue.report.plain import identifiers
+from rue.report.plain import identifiers, shortened
 
 MOST = 10_000  # rows in the report
 OUTPUTS = 5  # of several
@@ -233,10 +233,10 @@ def _split(explained: Explanations | None, rows: NDArray[np.int64]) -> Block | N
     assert explained.density_times is not None
     assert explained.misfit_times is not None
     return {
-        "density": explained.density_percentile[rows],
-        "misfit": explained.misfit_percentile[rows],
-        "density_times": explained.density_times[rows],
-        "misfit_times": explained.misfit_times[rows],
+        "density": shortened(explained.density_percentile[rows]),
+        "misfit": shortened(explained.misfit_percentile[rows]),
+        "density_times": shortened(explained.density_times[rows]),
+        "misfit_times": shortened(explained.misfit_times[rows]),
     }
 
 
