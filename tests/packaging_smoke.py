@@ -17,6 +17,8 @@ net, X = torch.nn.Linear(2, 1), torch.randn(9, 2)
 audit = rue.audit(net, train=(X, X[:, 0]), inputs=X, loss="squared_error", l2=1.0)
 assert audit.score.shape == (9,)
 assert "site-packages" in rue.__file__, rue.__file__
+auditor = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (X, X[:, 0]))
+assert "</html>" in rue.report(auditor, X, baselines=False).html()  # the page's own files came along
 import pathlib
 assert pathlib.Path(rue.__file__).with_name("py.typed").exists()
 """

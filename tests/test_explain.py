@@ -282,7 +282,7 @@ def test_half_of_the_spread_is_counted_from_the_largest_part():
     found = ridge().explain(3)
     parts = np.sort(found.share)[::-1]
     assert parts[: found.half].sum() >= 0.5 > parts[: found.half - 1].sum()
-    assert f"{found.half} of 120 training rows decide half of the spread" in found.sentence
+    assert f"{found.half} of 120 training rows decide half of how far the prediction would change" in found.sentence
 
 
 def test_one_output_of_several_can_be_asked_for():

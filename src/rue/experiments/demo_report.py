@@ -63,7 +63,7 @@ def demo_report(seed: int = 0) -> Report:
     data = diabetes()
     order = np.random.default_rng(seed).permutation(len(data.y))
     held, rows = np.sort(order[: len(order) // HELD_OUT]), np.sort(order[len(order) // HELD_OUT :])
-    table = pd.DataFrame(data.X, columns=list(data.features))
+    table = pd.DataFrame(data.X, columns=list(data.features)).rename_axis("patient")
     X, y = table.iloc[rows], data.y[rows]
     start = InUnits(paper_network(data.X.shape[1], seed), Standardiser.of(X.to_numpy()), Standardiser.of(y))
     model = start.trained(X.to_numpy(), y, seed)

@@ -27,7 +27,7 @@ def _deciders(found: "Explanation") -> str:
     kind = "like this one" if like >= ALIKE else "unlike this one" if like < UNLIKE else "somewhat like this one"
     count, noun = len(found.contribution), found.training.noun
     decide, they, them, their = _ONE if found.half == 1 else _MANY
-    said = f"{found.half} of {count} {noun} {decide} half of the spread of {found.of}; {they} {kind}"
+    said = f"{found.half} of {count} {noun} {decide} half of how far {found.of} would change; {they} {kind}"
     missed = float(np.average(np.abs(found.residual[rows]), weights=found.share[units]))
     overall = found.training.typical
     if found.training.classes:
