@@ -9,10 +9,9 @@ from rue.trees import leaves
 
 NAME = "linearisation"
 REWEIGHTINGS = 8
-BENT = (
-    0.3  # on 45 models at rest (n = 100 to 1,000) predicted and refitted changes correlated .81 to 1.0 up to here, and
-)
-# .29 to .79 beyond (8 refits each, from the trained weights)
+# On 45 models at rest (n = 100 to 1,000) predicted and refitted changes correlated .81 to 1.0 up to here, and .29 to
+# .79 beyond (8 refits each, from the trained weights)
+BENT = 0.3
 BROKEN = 3.0  # members pushed through the network then show its bends, not the data
 LIMITS = (
     f"green up to {BENT}: there predicted changes correlated .81 to 1.0 with those of refits, on 45 models with 100 to "
@@ -44,8 +43,14 @@ def linearisation(subject: Subject) -> Check | str:
         f"over {len(steps)} re-weightings and {rows} {subject.rows_called} outputs at the moved parameters miss the "
         f"straight line by {gap:.2g} of the change (root mean squares)",
         LIMITS,
-        ""
-        if light == "green"
-        else "use a linearised method (LinearRUE, CalibratedRUE) rather than members pushed "
-        "through the network, and compare with a few refits: auditor.check(refit=...)",
+        "" if light == "green" else _advice(subject),
+    )
+
+
+def _advice(subject: Subject) -> str:
+    compare = "compare with a few refits, auditor.check(refit=...), before you believe how far predictions would move"
+    if subject.members is None:
+        return compare
+    return (
+        f"use a linearised method (LinearRUE, CalibratedRUE) rather than members pushed through the network; {compare}"
     )
