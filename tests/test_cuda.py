@@ -93,3 +93,30 @@ def test_networks_trained_on_a_gpu_are_those_of_a_cpu(method):
     for field in ("prediction", "score", "total_std"):
         found, wanted = (getattr(audits[device], field) for device in ("cuda", "cpu"))
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-8, err_msg=field)
+
+
+@pytest.mark.parametrize("name", ["softplus", "convolution", "attention", "softmax"])
+@pytest.mark.parametrize("grouped", [False, True], ids=["rows", "groups"])
+def test_a_gpu_gives_the_reasons_of_a_cpu(name, grouped):
+    case = cases.CASES[name]()
+    found = {}
+    for device in ("cpu", "cuda"):
+        model = rue.wrap(copy.deepcopy(case.module).to(device), loss=case.loss, l2=case.l2)
+        data = rue.Data(case.X, case.y, group=[i // 2 for i in range(len(case.y))] if grouped else None)
+        auditor = rue.LinearRUE().fit(model, data)
+        one = auditor.audit(case.X_new).explain(0)
+        found[device] = one, one.without(one.order[:2]), auditor.audit(case.X_new).explain(), auditor.check(case.X_new)
+    (cpu, out, every, fit), (gpu, gpu_out, gpu_every, gpu_fit) = found["cpu"], found["cuda"]
+    np.testing.assert_allclose(gpu.contribution, cpu.contribution, **TOLERANCE)
+    np.testing.assert_allclose(gpu.change, cpu.change, **TOLERANCE)
+    np.testing.assert_allclose(gpu.similarity, cpu.similarity, **TOLERANCE)
+    assert gpu_out == pytest.approx(out, rel=1e-6)
+    assert gpu_every.reason == every.reason
+    assert {check.name: check.light for check in gpu_fit} == {check.name: check.light for check in fit}
+
+
+def test_a_report_is_made_of_a_model_on_a_gpu():
+    case = cases.CASES["softplus"]()
+    model = rue.wrap(copy.deepcopy(case.module).to("cuda"), loss=case.loss, l2=case.l2)
+    made = rue.report(rue.CalibratedRUE().fit(model, (case.X, case.y)), case.X_new)
+    assert made.document["predictions"]["count"] == len(case.X_new)
