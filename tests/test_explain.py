@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 import rue
 from cases import CASES
-from rue.errors import InputError, SettingError
+from rue.errors import DataError, InputError, SettingError
 from rue.explain import explain
 
 ROOT = Path(__file__).parent.parent
@@ -157,6 +158,7 @@ def test_rows_that_are_coupled_have_contributions_that_sum_and_no_split():
     assert found.variance == pytest.approx(audit.std[1] ** 2, rel=1e-8)
     assert found.reason == "not known"
     assert found.density is None
+    assert "the slope of their losses is" in found.sentence
 
 
 def test_without_its_ten_most_influential_rows_a_linear_prediction_moves_as_said():
@@ -194,7 +196,7 @@ def test_the_split_names_the_right_reason_on_every_kind_of_model(kind, features)
 def test_percentiles_of_training_rows_are_even_when_each_is_left_out():
     """A row that is left out ranks among the others as any of them: no row looks usual because it was trained on."""
     auditor = rue.LinearRUE().fit(rue.wrap(RIDGE), (X, y))
-    usual = auditor.lens.usual
+    usual = auditor.lens.usual(0)
     assert len(usual.density) == 120
     assert (usual.density > np.array([auditor.audit(X).explain(i).density.value for i in range(120)])).all()
 
@@ -301,6 +303,106 @@ def test_an_explanation_leaves_random_numbers_as_they_were_and_works_in_inferenc
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_inputs_that_changed_since_the_audit_are_not_explained():
+    auditor, changed = rue.LinearRUE().fit(rue.wrap(RIDGE), (X, y)), NEW.copy()
+    audit = auditor.audit(changed)
+    changed *= 3
+    with pytest.raises(DataError, match="differ from those audited"):
+        audit.explain(0)
+    net = torch.nn.Linear(10, 1).double()
+    loader = torch.utils.data.DataLoader(torch.tensor(X.to_numpy()), batch_size=10, shuffle=True)
+    shuffled = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (X.to_numpy(), y.to_numpy()))
+    audit = shuffled.audit(loader)
+    torch.rand(1)  # the loader's next order is another one
+    with pytest.raises(DataError, match="a loader that does not shuffle"):
+        audit.explain()
+
+
+def test_an_output_is_explained_by_its_own_residuals_whatever_the_scale_of_another():
+    draw = np.random.default_rng(0)
+    z = draw.uniform(-3, 3, 300)
+    first = np.sin(z) + np.where(z < -1.2, 0.8, 0.1) * draw.normal(size=300)
+    Z, both = np.column_stack([z, z**2, z**3]), np.column_stack([first, 1000 * (z + draw.normal(size=300))])
+    alone, together = (Ridge(alpha=0.1).fit(Z, targets) for targets in (first, both))
+    new = Z[z < -1.5][:20]
+    wanted = rue.LinearRUE().fit(rue.wrap(alone), (Z, first)).audit(new).explain()
+    found = rue.LinearRUE().fit(rue.wrap(together), (Z, both)).audit(new).explain(output=0)
+    assert found.reason == wanted.reason
+    np.testing.assert_allclose(found.misfit, wanted.misfit, rtol=1e-6)
+    np.testing.assert_allclose(found.density, wanted.density, rtol=1e-6)
+    np.testing.assert_allclose(found.residual, wanted.residual, rtol=1e-6)
+
+
+def test_what_is_missed_is_an_error_in_the_units_of_the_prediction():
+    counts = np.random.default_rng(0).poisson(np.exp(1 + X["bmi"] * 10))
+    model = PoissonRegressor(alpha=0.1).fit(X, counts)
+    found = rue.LinearRUE().fit(rue.wrap(model), (X, counts)).audit(NEW).explain(0)
+    row = int(found.order[0])
+    kept = np.delete(np.arange(120), row)
+    again = PoissonRegressor(alpha=0.1).fit(X.iloc[kept], counts[kept]).predict(X.iloc[[row]])[0]
+    assert found.kind == "error"
+    assert found.residual[row] == pytest.approx(again - counts[row], rel=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_of_classes_the_probability_that_the_label_lacks_is_missed():
+    label = (y > 150).to_numpy()
+    weighted = LogisticRegression(class_weight={False: 1, True: 20}).fit(X, label)
+    found = rue.LinearRUE().fit(rue.wrap(weighted), (X, label)).audit(NEW).explain(0)
+    assert found.kind == "probability"
+    fitted = 1 - weighted.predict_proba(X)[np.arange(120), label.astype(int)]
+    assert np.corrcoef(found.residual, fitted)[0, 1] > 0.99
+    assert 0 <= found.residual.min() <= found.residual.max() <= 1
+    machine = LinearSVC(C=0.1).fit(X, label)
+    found = rue.LinearRUE().fit(rue.wrap(machine), (X, label)).audit(NEW).explain(0)
+    assert found.kind == "slope"
+    assert "probability" not in found.sentence
+
+
+def test_one_row_that_alone_determines_its_fit_spoils_no_other():
+    sole = np.column_stack([X, np.eye(120)[:, 0]])
+    model = LinearRegression().fit(sole, y)
+    new = np.column_stack([NEW, np.zeros(10)])
+    found = rue.LinearRUE().fit(rue.wrap(model), (sole, y)).audit(new).explain(0)
+    unit = int(found.order[0])
+    kept = np.delete(np.arange(120), unit)
+    again = LinearRegression().fit(sole[kept], y.iloc[kept]).predict(new)[0]
+    assert found.change[unit] == pytest.approx(again - model.predict(new)[0], rel=1e-6)
+    assert found.reason != "not known"
+
+
+def test_a_mask_of_units_is_taken_for_what_it_is():
+    found = ridge().explain(0)
+    mask = found.share > 0.03
+    assert found.without(mask) == pytest.approx(found.without(np.flatnonzero(mask)))
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_a_forest_that_fits_every_row_says_that_it_sees_nothing():
+    forest = ExtraTreesRegressor(10, random_state=0).fit(X, y)
+    found = rue.ForestRUE().fit(rue.wrap(forest), (X, y)).audit(NEW).explain(0)
+    assert found.half == 0
+    assert found.sentence.startswith("To this method")
+
+
+def test_a_target_named_as_a_feature_hides_no_column():
+    named = y.rename("bmi")
+    frame = rue.LinearRUE().fit(rue.wrap(RIDGE), (X, named)).audit(NEW).explain(0).to_frame(top=2)
+    row = int(frame["row"][0])
+    assert frame["bmi"].iloc[0].tolist() == [X["bmi"].iloc[row], y.iloc[row]]
+    one = y.to_frame("name")
+    model = rue.wrap(Ridge(alpha=0.1).fit(X, y))
+    frame = rue.LinearRUE().fit(model, (X, one)).audit(NEW).explain(0).to_frame(top=2)
+    assert frame.columns[-1] == "name"
+
+
+def test_jacobians_of_rows_that_are_compared_are_held_a_few_at_a_time(monkeypatch):
+    whole = ridge().explain()
+    monkeypatch.setattr("rue.explain.gradients.HELD", 40)
+    parts = ridge().explain()
+    np.testing.assert_allclose(parts.misfit_percentile, whole.misfit_percentile)
+
+
 def test_what_cannot_be_explained_is_refused_with_words():
     model = rue.wrap(RIDGE)
     with pytest.raises(InputError, match="influence"):
@@ -311,3 +413,8 @@ def test_what_cannot_be_explained_is_refused_with_words():
         ridge().explain(0, output=1)
     with pytest.raises(InputError, match="units must be numbers from 0 to 119"):
         ridge().explain(0).without([120])
+    for wrong in ({"row": 1.5}, {"row": True}, {"row": 0, "output": "a"}, {"top": 2.5}):
+        with pytest.raises(SettingError, match="must be a whole number"):
+            ridge().explain(**wrong)
+    with pytest.raises(SettingError, match="top is 0"):
+        ridge().explain(top=0)

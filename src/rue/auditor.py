@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -240,7 +240,8 @@ class Auditor:
             slope, value = self.model.response.slope(found), self.model.response.value(found)
             target = target._replace(contrast=target.contrast * slope, value=(target.contrast * value).sum(axis=1))
         with untouched(), torch.inference_mode(False):
-            batches = Explainer.of(lens, self.model, noun)(self._chunks(inputs), rows, target)
+            again = (chunk for _, chunk in self._again(inputs, np.asarray(audit.outputs)))
+            batches = Explainer.of(lens, self.model, noun)(again, rows, target)
             if row is not None:
                 return next(iter(batches))[0]
             return Explanations.joined([Explanations.of_each(part, top) for part in track("explain", batches)])
@@ -262,20 +263,26 @@ class Auditor:
         """Read the inputs again: what each training row does to each of them is too much to keep."""
         assert self.left_out is not None
         make = self.left_out.jackknife_plus if by == "jackknife+" else self.left_out.full_conformal
-        ends, start = [], 0
+        ends = []
         with untouched(), torch.inference_mode(False):
-            for chunk in track("intervals", self._chunks(inputs)):
-                again = _array(self.predictor(self.model, chunk))
-                rows = slice(start, start + len(again))
-                if again.shape != prediction[rows].shape or not np.allclose(again, prediction[rows], rtol=1e-4, atol=0):
-                    raise DataError(
-                        "the inputs read again differ from those audited, so intervals would belong to other rows; "
-                        "audit arrays, or a loader that does not shuffle"
-                    )
+            for rows, chunk in track("intervals", self._again(inputs, prediction)):
                 ends.append(make(self.model, chunk, prediction[rows], spread[rows], level))
-                start = rows.stop
         lower, upper = (np.concatenate(side) for side in zip(*ends, strict=True))
         return Interval(lower, upper, self.left_out.guarantee(by, level))
+
+    def _again(self, inputs: Any, prediction: Array) -> Iterator[tuple[slice, Inputs]]:
+        """The inputs of an audit read once more, if they are still those of its predictions (m, k)."""
+        start = 0
+        for chunk in self._chunks(inputs):
+            found = _array(self.predictor(self.model, chunk))
+            rows = slice(start, start + len(found))
+            if found.shape != prediction[rows].shape or not np.allclose(found, prediction[rows], rtol=1e-4, atol=0):
+                raise DataError(
+                    "the inputs read again differ from those audited, so that the answer would belong to other rows; "
+                    "audit arrays that stay as they are, or a loader that does not shuffle"
+                )
+            yield rows, chunk
+            start = rows.stop
 
     def _chunks(self, inputs: Any) -> Any:
         for batch in input_batches(inputs, self.model):

@@ -31,6 +31,7 @@ class Family:
 
     gaussian: bool = False  # the residuals are the noise of the predictive distribution
     decision: Decision | None = None  # the outputs are logits, or shares of classes
+    likelihood: bool = True  # of a decision: the loss is that of the classes' probabilities, not of a margin
     coupled: bool = False  # the loss of a row depends on the other rows: all are read together
     joint: bool = True  # the parameters minimise one objective; else the model is a mean of such, each alone
     stationary: bool = True  # where the gradient of loss and penalty is zero; else grown in steps, or held at corners

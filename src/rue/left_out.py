@@ -1,6 +1,7 @@
 """Every training row as a model says that was never shown the row, or its group: leverage and one Newton step."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from rue.memory import free_bytes
 from rue.trees import take
 
 COPIES = 4  # of all Jacobians that leaving groups out holds at the same time
+Sole = Literal["refuse", "first order"]
 CLOSE = 1e-8  # a leverage this close to one: without the row the model is not determined
 
 
@@ -39,15 +41,15 @@ class LeftOut:
         return float(self.share.sum())
 
 
-def left_out(model: Model, data: TrainingSet, inverse: Inverse) -> LeftOut:
-    """Leave every unit out, one at a time."""
+def left_out(model: Model, data: TrainingSet, inverse: Inverse, sole: Sole = "refuse") -> LeftOut:
+    """Leave every unit out, one at a time; `sole` says what becomes of one that alone determines its own fit."""
     if model.family.coupled:
         raise ModelError(
             "a row whose loss depends on the other rows cannot be left out by its own leverage; use LinearRUE with "
             'meat="HC0", whose influences are exact for it'
         )
     leave = _rows if data.units == data.n else _groups
-    found, residual = leave(model, data, inverse)
+    found, residual = leave(model, data, inverse, sole)
     prediction, share = found["fitted"] + found.pop("moved"), found.pop("share").sum(-1)
     slope = torch.cat(
         [
@@ -81,18 +83,18 @@ def leverage(jacobian: Tensor, inverse: Inverse) -> tuple[Tensor, float]:
     return rows @ solved.view_as(rows).mT, residual
 
 
-def _rows(model: Model, data: TrainingSet, inverse: Inverse) -> tuple[dict[str, Tensor], float]:
+def _rows(model: Model, data: TrainingSet, inverse: Inverse, sole: Sole) -> tuple[dict[str, Tensor], float]:
     """Row by row, in batches."""
     parts, residual = [], 0.0
     for batch, jacobian in jacobian_batches(model, data):
         fitted, slope, curvature = _loss(model, batch)
         own, checked = leverage(jacobian, inverse)
         residual = max(residual, checked)
-        parts.append({"fitted": fitted, **_without(own, curvature, slope)})
+        parts.append({"fitted": fitted, **_without(own, curvature, slope, sole)})
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}, residual
 
 
-def _groups(model: Model, data: TrainingSet, inverse: Inverse) -> tuple[dict[str, Tensor], float]:
+def _groups(model: Model, data: TrainingSet, inverse: Inverse, sole: Sole) -> tuple[dict[str, Tensor], float]:
     """Unit by unit: rows of a group may lie anywhere, so the Jacobians of all are held."""
     count = data.n * outputs(model, next(iter(data.batches())).inputs).shape[1]
     needed = COPIES * 8 * count * model.theta.numel()
@@ -115,21 +117,23 @@ def _groups(model: Model, data: TrainingSet, inverse: Inverse) -> tuple[dict[str
     for members in order.split(torch.bincount(data.unit, minlength=data.units).tolist()):
         c = len(members)
         own = rows[members].reshape(c * k, d) @ solved[members].reshape(c * k, d).T
-        found = _without(own[None], torch.block_diag(*curvature[members])[None], slope[members].reshape(1, c * k))
+        found = _without(own[None], torch.block_diag(*curvature[members])[None], slope[members].reshape(1, c * k), sole)
         parts.append({name: _by_row(value[0], c, k) for name, value in found.items()})
     back = torch.argsort(order)
     return {"fitted": fitted} | {name: torch.cat([part[name] for part in parts])[back] for name in parts[0]}, residual
 
 
-def _without(own: Tensor, curvature: Tensor, slope: Tensor) -> dict[str, Tensor]:
+def _without(own: Tensor, curvature: Tensor, slope: Tensor, sole: Sole = "refuse") -> dict[str, Tensor]:
     """The fields of `LeftOut` for M, Λ (c, s, s) and r (c, s), with all s outputs of a unit left out together."""
     hat = curvature @ own
-    if float(torch.linalg.eigvals(hat).real.max()) > 1 - CLOSE:
+    alone = torch.linalg.eigvals(hat).real.max(-1).values > 1 - CLOSE
+    if bool(alone.any()) and sole == "refuse":
         raise NumericalError(
             "a row or group has leverage one: without it the model is not determined; add a penalty, or for a variance "
             "use HC0"
         )
-    turn = torch.linalg.inv(torch.eye(hat.shape[-1], dtype=hat.dtype, device=hat.device) - hat)  # (I − ΛM)⁻¹
+    kept = torch.where(alone[:, None, None], 0.0, hat)
+    turn = torch.linalg.inv(torch.eye(hat.shape[-1], dtype=hat.dtype, device=hat.device) - kept)  # (I − ΛM)⁻¹
     pull = (turn @ slope.unsqueeze(-1)).squeeze(-1)
     return {
         "moved": (own @ pull.unsqueeze(-1)).squeeze(-1),

@@ -189,6 +189,12 @@ class Audit:
         """
         if self.explainer is None:
             raise InputError("this audit was not made by an auditor, which alone knows the training rows")
+        chosen = {"row": row, "output": output, "top": top}
+        for name, value in chosen.items():
+            if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
+                raise SettingError(f"{name} must be a whole number, got {value!r}")
+        if top < 1:
+            raise SettingError(f"top is {top}, expected at least one training row or group for each prediction")
         return self.explainer(self, row, output, top, noun)
 
     def log_prob(self, y: ArrayLike) -> Array:

@@ -4,7 +4,7 @@ import numpy as np
 
 from rue.checks.check import ROWS, Check, Light
 from rue.checks.subject import Subject
-from rue.explain.people import TrainingTable
+from rue.explain.people import row_ids
 
 OPTIMISTIC, CROWDED = (
     0.3,
@@ -46,7 +46,7 @@ def largest_leverage(subject: Subject) -> Check | str:
     largest = float(values.max())
     light: Light = "green" if largest <= AVOIDED else "amber" if largest <= ALONE else "red"
     order = np.argsort(-values, kind="stable")[:ROWS]
-    names = TrainingTable(subject.data, "rows", False, 0.0).row_id
+    names = row_ids(subject.data)
     above = int((values > RISKY).sum())
     return Check(
         "leverage",

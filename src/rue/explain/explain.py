@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.concepts import Decision, Inputs, Model
-from rue.derivatives import outputs
-from rue.explain.explanation import Explanation, Standing
-from rue.explain.lens import Array, Lens, Whole
+from rue.concepts import Inputs, Model
+from rue.explain.explanation import Explanation, Split, Standing
+from rue.explain.lens import Array, Lens, Sight, Whole, of_output
 from rue.explain.misfit import misfit
+from rue.explain.missed import Missed, missed
 from rue.explain.people import TrainingTable
 from rue.explain.target import Target
 from rue.randomness import untouched
@@ -28,20 +28,13 @@ class Explainer:
 
     lens: Lens = field(repr=False)
     training: TrainingTable = field(repr=False)
-    residual: Array = field(repr=False)  # (n,), as people read it
+    missed: Missed = field(repr=False)
 
     @classmethod
     def of(cls, lens: Lens, model: Model, noun: str | None) -> "Explainer":
-        """Residuals in units of the predictions, where these are made of outputs whose residuals are noise."""
-        found, weight = lens.residual, lens.data.weight.numpy()
-        if model.family.gaussian and model.response is not None:
-            fitted = torch.cat([outputs(model, batch.inputs).double().cpu() for batch in lens.data.batches()])
-            found = found * model.response.slope(fitted.numpy())
-        residual = readable(found, model.family.decision)
-        typical = float(np.average(np.abs(residual), weights=weight))
+        """Look at a model through its lens."""
         plain = "training rows" if lens.data.source.group is None else "groups"
-        training = TrainingTable(lens.data, noun or plain, model.family.decision is not None, typical)
-        return cls(lens, training, residual)
+        return cls(lens, TrainingTable(lens.data, noun or plain), missed(lens, model))
 
     def __call__(self, chunks: Iterable[Inputs], rows: Whole, target: Target) -> Iterator[list[Explanation]]:
         """Explanations of the wanted rows (s,), which rise, with what is explained of each."""
@@ -58,14 +51,9 @@ class Explainer:
 
     def _explained(self, inputs: Inputs, rows: Whole, target: Target, part: Whole) -> list[Explanation]:
         contrast = torch.as_tensor(target.contrast[part])
-        sight, usual = self.lens.look(inputs, contrast), self.lens.usual
+        sight = self.lens.look(inputs, contrast)
         parts = spread(self.lens.resampler, torch.from_numpy(sight.pull)).square().numpy()
-        density: list[Standing | None] = [None] * len(part)
-        misfits = density
-        if usual is not None:
-            local = misfit(sight.similarity, self.lens.residual, self.lens.data.weight.numpy(), usual.power)
-            density = [_standing(value, usual.density, 1) for value in sight.density]
-            misfits = [_standing(value, usual.misfit, 2) for value in local]
+        split = self._split(sight, target.output[part])
         return [
             Explanation(
                 row=int(rows[i]),
@@ -77,15 +65,29 @@ class Explainer:
                 pull=sight.pull[j],
                 similarity=sight.similarity[j],
                 kernel=sight.kernel[j],
-                residual=self.residual,
-                density=density[j],
-                misfit=misfits[j],
-                compared=0 if usual is None else len(usual.density),
+                residual=self.missed.of(target.output[i]),
+                split=split[j],
+                kind=self.missed.kind,
                 training=self.training,
                 leave=partial(self._leave, take(inputs, slice(j, j + 1)), contrast[j : j + 1]),
             )
             for j, i in enumerate(part)
         ]
+
+    def _split(self, sight: Sight, output: Whole) -> list[Split | None]:
+        """Scarcity and misfit of each input beside training rows, by the output that is explained of it."""
+        found: list[Split | None] = [None] * len(output)
+        for one in np.unique(output):
+            usual = self.lens.usual(int(one))
+            if usual is None:
+                continue
+            rows = np.flatnonzero(output == one)
+            residual, weight = of_output(self.lens.residual, int(one)), self.lens.data.weight.numpy()
+            local = misfit(sight.similarity[rows], residual, weight, usual.power)
+            for j, value in zip(rows, local, strict=True):
+                density = _standing(float(sight.density[j]), usual.density, 1)
+                found[j] = Split(density, _standing(float(value), usual.misfit, 2), len(usual.density))
+        return found
 
     def _leave(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
         """Asked for later, whatever mode torch is in then."""
@@ -97,16 +99,3 @@ def _standing(value: float, usual: Array, power: int) -> Standing:
     """A variance goes with scarcity and with the square of a misfit."""
     middle = max(float(np.median(usual)), float(np.finfo(np.float64).tiny))
     return Standing(float(value), 100 * float((usual < value).mean()), (float(value) / middle) ** power)
-
-
-def readable(residual: Array, decision: Decision | None) -> Array:
-    """One number for each training row (n, k): signed for one output, a length for several; for classes what their
-    labels' probabilities lack.
-
-    For logits of which the largest decides, ∂ℓ/∂f is the probability minus one for the label: the most negative entry.
-    """
-    if decision in ("largest", "shares"):
-        return np.asarray(-residual.min(axis=1))
-    if residual.shape[1] > 1:
-        return np.asarray(np.linalg.norm(residual, axis=1))
-    return np.asarray(np.abs(residual[:, 0]) if decision == "signs" else residual[:, 0])

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rue.errors import InputError
 from rue.explain.lens import Array, Whole
+from rue.explain.missed import Kind
 from rue.explain.people import TrainingTable
 from rue.explain.words import sentence
 
@@ -26,6 +27,14 @@ class Standing(NamedTuple):
     value: float
     percentile: float  # of them lie below it
     times: float  # what it makes of a variance, where their median makes one
+
+
+class Split(NamedTuple):
+    """The two reasons, and how many training rows they are compared with."""
+
+    density: Standing  # the larger the scarcer are similar rows
+    misfit: Standing  # the larger the worse similar rows were fitted
+    compared: int
 
 
 @dataclass(frozen=True)
@@ -45,21 +54,32 @@ class Explanation:
     pull: Array = field(repr=False)  # (u,), before centring: pull² is the paper's rᵢ²k
     similarity: Array = field(repr=False)  # (n,), of every training row, from 0 to 1
     kernel: Array = field(repr=False)  # (n,), k(x, xᵢ)
-    residual: Array = field(repr=False)  # (n,), what the model misses each training row by without it
-    density: Standing | None  # the larger the scarcer are similar rows
-    misfit: Standing | None  # the larger the worse similar rows were fitted
-    compared: int  # training rows behind the percentiles of the two
+    residual: Array = field(repr=False)  # (n,), what the model misses each training row by without it, and
+    kind: Kind  # as which number: an error, what a label's probability lacks, or the slope of the loss
+    split: Split | None  # None where training rows cannot be left out
     training: TrainingTable = field(repr=False)
     leave: Callable[[Whole], float] = field(repr=False)  # rows (s,) of training out, together
 
     def without(self, units: ArrayLike) -> float:
         """By how much the prediction would change were these units (s,) left out together, as `order[:10]`."""
         chosen = np.atleast_1d(np.asarray(units))
-        if chosen.size == 0 or not np.isin(chosen, np.arange(len(self.contribution))).all():
+        if chosen.dtype == bool and chosen.shape == self.contribution.shape:
+            chosen = np.flatnonzero(chosen)
+        if chosen.dtype == bool or chosen.size == 0 or not np.isin(chosen, np.arange(len(self.contribution))).all():
             raise InputError(
                 f"units must be numbers from 0 to {len(self.contribution) - 1}, as in explanation.order; got {units!r}"
             )
         return self.leave(np.flatnonzero(np.isin(self.unit, chosen)))
+
+    @property
+    def density(self) -> Standing | None:
+        """Scarcity of similar rows."""
+        return None if self.split is None else self.split.density
+
+    @property
+    def misfit(self) -> Standing | None:
+        """How badly similar rows were fitted."""
+        return None if self.split is None else self.split.misfit
 
     @property
     def unit(self) -> Whole:
@@ -84,8 +104,9 @@ class Explanation:
     @cached_property
     def half(self) -> int:
         """How many units make up half of the variance."""
-        reached = np.cumsum(self.share[self.order])
-        return int(np.searchsorted(reached, 0.5) + 1) if self.variance > 0 else 0
+        if self.variance <= (np.finfo(np.float64).eps * self.prediction) ** 2:  # nothing but rounding
+            return 0
+        return int(np.searchsorted(np.cumsum(self.share[self.order]), 0.5) + 1)
 
     @cached_property
     def representative(self) -> Whole:
@@ -95,9 +116,9 @@ class Explanation:
     @property
     def reason(self) -> Reason:
         """Which of the two makes more of the variance: it is about scarcity times squared misfit (Claim 1)."""
-        if self.density is None or self.misfit is None:
+        if self.split is None:
             return "not known"
-        few, bad = self.density.times, self.misfit.times
+        few, bad = self.split.density.times, self.split.misfit.times
         if max(few, bad) < UNUSUAL:
             return "nothing unusual"
         return "too few similar rows" if few >= bad else "similar rows fitted badly"
@@ -150,6 +171,7 @@ class Explanations:
     misfit: Array | None = field(repr=False)
     misfit_percentile: Array | None = field(repr=False)
     misfit_times: Array | None = field(repr=False)
+    compared: Whole = field(repr=False)  # training rows behind the percentiles; zero where there are none
     reason: tuple[Reason, ...] = field(repr=False)
     sentence: tuple[str, ...] = field(repr=False)
     training: TrainingTable = field(repr=False)
@@ -174,7 +196,7 @@ class Explanations:
         """Keep of every explanation what a table or a card shows."""
         units = np.stack([one.order[:top] for one in found])
         rows = np.stack([one.representative[one.order[:top]] for one in found])
-        split = all(one.density is not None for one in found)
+        split = all(one.split is not None for one in found)
 
         def listed(name: str, at: Whole) -> Array:
             return np.stack([getattr(one, name)[chosen] for one, chosen in zip(found, at, strict=True)])
@@ -199,6 +221,7 @@ class Explanations:
             misfit=standing("misfit", "value"),
             misfit_percentile=standing("misfit", "percentile"),
             misfit_times=standing("misfit", "times"),
+            compared=np.array([0 if one.split is None else one.split.compared for one in found]),
             reason=tuple(one.reason for one in found),
             sentence=tuple(one.sentence for one in found),
             training=found[0].training,

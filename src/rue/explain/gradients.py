@@ -10,12 +10,15 @@ from torch import Tensor
 from rue.concepts import Inputs, Inverse, Model, Resampler
 from rue.data import Rows
 from rue.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
-from rue.errors import ModelError, NumericalError, SettingError
-from rue.explain.lens import Array, Sight, Usual, Whole
+from rue.errors import ModelError, SettingError
+from rue.explain.lens import ALL, Array, Sight, Usual, Whole, of_output
 from rue.explain.misfit import ROWS, usual_rows
 from rue.influence import Meat
 from rue.left_out import LeftOut, left_out, leverage, step_without
 from rue.randomness import generator
+from rue.trees import take
+
+HELD = 2**24  # entries of Jacobians held at once
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,28 @@ class GradientLens:
         return _array(self._slopes if self._left is None else self._left.slope)
 
     @cached_property
-    def usual(self) -> Usual | None:
-        """Some training rows, each without its own unit."""
+    def prediction(self) -> Array:
+        """Left-out outputs; where rows cannot be left out, those as fitted."""
+        if self._left is not None:
+            return _array(self._left.prediction)
+        return _array(torch.cat([outputs(self.model, batch.inputs) for batch in self.data.batches()]))
+
+    def usual(self, output: int) -> Usual | None:
+        """Some training rows, each without its own unit; kept for every output that was asked for."""
         if self._left is None:
             return None
-        usable = torch.nonzero(self.data.weight > 0).flatten()
-        rows = usable[torch.randperm(len(usable), generator=generator(0))[:ROWS]].sort().values
-        density = _mean_diagonal(self._left.reach[rows.to(self._left.reach.device)])
-        return usual_rows(rows.numpy(), _array(density), self.residual, self.data.weight.numpy(), self._similar_rows)
+        if output not in self._usual:
+            usable = torch.nonzero(self.data.weight > 0).flatten()
+            rows = usable[torch.randperm(len(usable), generator=generator(0))[:ROWS]].sort().values
+            reach = self._left.reach[rows.to(self._left.reach.device)]
+            density = _mean_diagonal(reach) if output == ALL else reach[:, output, output]
+            residual, weight = of_output(self.residual, output), self.data.weight.numpy()
+            self._usual[output] = usual_rows(rows.numpy(), _array(density), residual, weight, self._similar_rows)
+        return self._usual[output]
+
+    @cached_property
+    def _usual(self) -> dict[int, Usual]:
+        return {}
 
     def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
         """One pass over the training rows."""
@@ -70,7 +87,7 @@ class GradientLens:
             pull.index_add_(1, self.data.unit.to(rows.device), moved)
             change = pull
         similarity = square / (self._sizes * torch.linalg.matrix_norm(own).clamp_min(_TINY)[:, None])
-        return Sight(*(_array(one) for one in (pull, change, kernel, similarity.clamp(max=1), _mean_diagonal(own))))
+        return Sight(*(_array(one) for one in (pull, change, kernel, similarity.clamp(max=1), _density(own, contrast))))
 
     def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
         """All of them together: exact for a linear model with squared error."""
@@ -82,28 +99,31 @@ class GradientLens:
 
     def _similar_rows(self, rows: Whole) -> Array:
         """κ of training rows (s,) to all others: (s, n), zero within a unit."""
-        wanted = torch.as_tensor(rows)
-        parts = []
-        for part, jacobians in jacobian_batches(self.model, self.data):
-            here = wanted[(wanted >= part.rows.start) & (wanted < part.rows.stop)] - part.rows.start
-            parts.append(jacobians[here.to(jacobians.device)].double())
-        chosen = torch.cat(parts)
+        together = max(1, HELD // (self.residual.shape[1] * self.model.theta.numel()))
+        if len(rows) > together:
+            parts = np.split(rows, range(together, len(rows), together))
+            return np.concatenate([self._similar_rows(part) for part in parts])
+        wanted, found = torch.as_tensor(rows), []
+        for batch in self.data.batches():
+            here = wanted[(wanted >= batch.rows.start) & (wanted < batch.rows.stop)] - batch.rows.start
+            found += [jacobian(self.model, take(batch.inputs, here)).double()] if len(here) else []
+        chosen = torch.cat(found)
         s, k = chosen.shape[:2]
         solved = self.inverse.solve(chosen.flatten(0, 1)).vectors
         square = torch.empty(s, self.data.n, dtype=torch.float64, device=chosen.device)
         for part, others in jacobian_batches(self.model, self.data):
             products = (solved @ others.double().flatten(0, 1).T).view(s, k, -1, k)
             square[:, part.rows] = products.square().sum((1, 3))
-        found = square / self._sizes / self._sizes[wanted.to(square.device)].clamp_min(_TINY)[:, None]
+        kappa = square / self._sizes / self._sizes[wanted.to(square.device)].clamp_min(_TINY)[:, None]
         same = self.data.unit[wanted][:, None] == self.data.unit[None, :]
-        return _array(found.clamp(max=1).masked_fill(same.to(found.device), 0.0))
+        return _array(kappa.clamp(max=1).masked_fill(same.to(kappa.device), 0.0))
 
     @cached_property
     def _left(self) -> LeftOut | None:
         """Every row without its unit; None where leverage does not tell."""
         try:
-            return left_out(self.model, self.data, self.inverse)
-        except (ModelError, NumericalError, SettingError):  # coupled rows, a leverage of one, groups beyond memory
+            return left_out(self.model, self.data, self.inverse, sole="first order")
+        except (ModelError, SettingError):  # coupled rows, groups beyond memory
             return None
 
     @cached_property
@@ -144,6 +164,13 @@ class GradientLens:
 
 
 _TINY = float(np.finfo(np.float64).tiny)
+
+
+def _density(own: Tensor, contrast: Tensor) -> Tensor:
+    """Of the one output that is explained, else the mean over all (c,)."""
+    one = (contrast != 0).sum(1) == 1
+    at = contrast.abs().argmax(1).to(own.device)
+    return torch.where(one.to(own.device), own[torch.arange(len(own), device=own.device), at, at], _mean_diagonal(own))
 
 
 def _mean_diagonal(blocks: Tensor) -> Tensor:

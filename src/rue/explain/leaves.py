@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rue.concepts import Inputs, Resampler
 from rue.data import Rows
-from rue.explain.lens import Array, Sight, Usual, Whole
+from rue.explain.lens import Array, Sight, Usual, Whole, of_output
 from rue.explain.misfit import ROWS, usual_rows
 from rue.models.leaf_influence import LeafInfluence, averaging
 from rue.randomness import generator
@@ -35,9 +35,22 @@ class LeafLens:
         """Out of the bag."""
         return self.influence.out_of_bag - self.targets
 
-    @cached_property
-    def usual(self) -> Usual | None:
+    @property
+    def prediction(self) -> Array:
+        """Out of the bag."""
+        return self.influence.out_of_bag
+
+    def usual(self, output: int) -> Usual | None:
         """Some training rows by the trees that have seen nothing of their unit; None where there are none."""
+        if output not in self._usual:
+            self._usual[output] = self._measured(output)
+        return self._usual[output]
+
+    @cached_property
+    def _usual(self) -> dict[int, Usual | None]:
+        return {}
+
+    def _measured(self, output: int) -> Usual | None:
         usable = np.flatnonzero(self.influence.unseen.any(axis=1) & (self.data.weight.numpy() > 0))
         if len(usable) < 2:
             return None
@@ -45,7 +58,8 @@ class LeafLens:
         rows = np.sort(usable[drawn])
         share = self._mean(self.leaf[rows], self.influence.unseen[rows]) @ self.influence.share
         density = np.asarray(share.multiply(share).sum(axis=1)).ravel()
-        return usual_rows(rows, density, self.residual, self.data.weight.numpy(), self._similar_rows)
+        residual = of_output(self.residual, output)
+        return usual_rows(rows, density, residual, self.data.weight.numpy(), self._similar_rows)
 
     def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
         """Leaves of the inputs, and who else is in them."""

@@ -11,6 +11,7 @@ from rue.data import Rows
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
+ALL = -1  # in place of one output: a margin looks at all of them
 
 
 class Sight(NamedTuple):
@@ -21,6 +22,11 @@ class Sight(NamedTuple):
     kernel: Array  # (c, n), k(x, xᵢ)
     similarity: Array  # (c, n), from 0 to 1
     density: Array  # (c,), the larger the scarcer are similar rows
+
+
+def of_output(values: Array, output: int) -> Array:
+    """The columns of values (n, k) that an explained number is about."""
+    return values if output == ALL else values[:, output : output + 1]
 
 
 class Usual(NamedTuple):
@@ -50,8 +56,12 @@ class Lens(Protocol):
         ...
 
     @property
-    def usual(self) -> Usual | None:
-        """The training rows by the same measures; None where they cannot be left out."""
+    def prediction(self) -> Array:
+        """Outputs of each training row without it: (n, k)."""
+        ...
+
+    def usual(self, output: int) -> Usual | None:
+        """The training rows by the same measures, of one output or all (ALL); None where they cannot be left out."""
         ...
 
     def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:

@@ -23,8 +23,6 @@ class TrainingTable:
 
     data: Rows = field(repr=False)
     noun: str  # what a person calls the units
-    classes: bool  # whether residuals are missing probabilities of the label
-    typical: float  # size of a residual, mean over all rows
 
     @cached_property
     def unit(self) -> Whole:
@@ -42,18 +40,12 @@ class TrainingTable:
         return "group" if self.grouped else "row"
 
     @cached_property
-    def row_id(self) -> NDArray[Any]:
-        """The user's own id of each row: a frame's index, else its number (n,)."""
-        ids, index = self.data.ids.numpy(), getattr(self.data.source.X, "index", None)
-        return ids if index is None or callable(index) else np.asarray(index)[ids]
-
-    @cached_property
     def label(self) -> NDArray[Any]:
         """(u,)."""
         first = np.zeros(self.data.units, dtype=np.int64)
         first[self.unit[::-1]] = np.arange(self.data.n)[::-1]
         if not self.grouped:
-            return self.row_id[first]
+            return row_ids(self.data)[first]
         return np.asarray(self.data.source.group)[self.data.ids.numpy()][first]
 
     def largest(self, values: Array) -> Whole:
@@ -81,11 +73,22 @@ class TrainingTable:
             if not isinstance(table, np.ndarray) or table.ndim != 2 or table.shape[1] > COLUMNS:
                 return None
             found = pd.DataFrame(table[taken], columns=[f"x{j}" for j in range(table.shape[1])])
-        return found.assign(**self._target(taken)) if len(found.columns) <= COLUMNS else None
+        if len(found.columns) > COLUMNS:
+            return None
+        return pd.concat([found.reset_index(drop=True), *self._target(taken)], axis=1)
 
-    def _target(self, taken: Whole) -> dict[str, Any]:
+    def _target(self, taken: Whole) -> "list[pd.Series]":
+        import pandas as pd
+
         y = self.data.source.y
         values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)[taken]
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
-        return {str(getattr(y, "name", None) or "target"): values} if values.ndim == 1 else {}
+        name = y.name if isinstance(y, pd.Series) else y.columns[0] if isinstance(y, pd.DataFrame) else None
+        return [pd.Series(values, name="target" if name is None else name)] if values.ndim == 1 else []
+
+
+def row_ids(data: Rows) -> NDArray[Any]:
+    """The user's own id of each row: a frame's index, else its number (n,)."""
+    ids, index = data.ids.numpy(), getattr(data.source.X, "index", None)
+    return ids if index is None or callable(index) else np.asarray(index)[ids]

@@ -6,7 +6,7 @@ import numpy as np
 
 from rue.concepts import Decision
 from rue.errors import SettingError
-from rue.explain.lens import Array
+from rue.explain.lens import ALL, Array, Whole
 
 
 class Target(NamedTuple):
@@ -15,6 +15,7 @@ class Target(NamedTuple):
     contrast: Array  # (s, k)
     value: Array  # (s,), the explained number itself
     of: tuple[str, ...]  # its name
+    output: Whole  # (s,), which of the outputs; ALL for a margin
 
 
 def explained_number(
@@ -31,7 +32,7 @@ def explained_number(
         chosen = np.full(s, output)
     elif k == 1:
         label = "the prediction" if decision is None else "the logit"
-        return Target(np.ones((s, 1)), outputs[:, 0], (label,) * s)
+        return Target(np.ones((s, 1)), outputs[:, 0], (label,) * s, np.zeros(s, dtype=np.int64))
     elif decision in ("largest", "shares"):
         return _margins(outputs, names, "margin" if decision == "shares" else "logit margin")
     elif decision in ("signs", "ordered"):
@@ -39,7 +40,7 @@ def explained_number(
     else:
         spread = np.diagonal(covariance, axis1=1, axis2=2) if covariance is not None else np.ones_like(outputs)
         chosen = spread.argmax(axis=1)
-    return Target(np.eye(k)[chosen], outputs[np.arange(s), chosen], tuple(names[j] for j in chosen))
+    return Target(np.eye(k)[chosen], outputs[np.arange(s), chosen], tuple(names[j] for j in chosen), chosen)
 
 
 def _margins(outputs: Array, names: list[str], called: str) -> Target:
@@ -50,4 +51,4 @@ def _margins(outputs: Array, names: list[str], called: str) -> Target:
     contrast = np.zeros_like(outputs)
     contrast[rows, first], contrast[rows, second] = 1.0, -1.0
     said = tuple(f"the {called} of {names[a]} over {names[b]}" for a, b in zip(first, second, strict=True))
-    return Target(contrast, outputs[rows, first] - outputs[rows, second], said)
+    return Target(contrast, outputs[rows, first] - outputs[rows, second], said, np.full(len(rows), ALL))

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 ALIKE, UNLIKE = 0.5, 0.1  # similarity above which rows are like the audited one, and below which they are not
 
-_ONE = ("decides", "it is", "it", "its label")
-_MANY = ("decide", "they are", "them", "their labels")
+_ONE = ("decides", "it is", "it", "its label", "its loss")
+_MANY = ("decide", "they are", "them", "their labels", "their losses")
 
 
 def sentence(found: "Explanation") -> str:
     """Who decides, whether they are like this one, how badly they were fitted, and which is the reason."""
     if found.half == 0:
-        return f"No choice of {found.training.noun} would change {found.of}."
+        return f"To this method {found.of} hangs on no choice of {found.training.noun}: no residual is left to pull."
     return f"{_deciders(found)} {_reason(found)}"
 
 
@@ -24,23 +24,25 @@ def _deciders(found: "Explanation") -> str:
     units = found.order[: found.half]
     rows = found.representative[units]
     like = float(np.median(found.similarity[rows]))
-    kind = "like this one" if like >= ALIKE else "unlike this one" if like < UNLIKE else "somewhat like this one"
-    count, noun = len(found.contribution), found.training.noun
-    decide, they, them, their = _ONE if found.half == 1 else _MANY
-    said = f"{found.half} of {count} {noun} {decide} half of how far {found.of} would change; {they} {kind}"
-    missed = float(np.average(np.abs(found.residual[rows]), weights=found.share[units]))
-    overall = found.training.typical
-    if found.training.classes:
-        sure, usual = 1 - missed, 1 - overall
-        return f"{said} and the model gives {their} a probability of {sure:.2f} on average ({usual:.2f} over all)."
-    return f"{said} and the model misses {them} by {missed:.3g} on average ({overall:.3g} over all)."
+    how = "like this one" if like >= ALIKE else "unlike this one" if like < UNLIKE else "somewhat like this one"
+    decide, they, them, label, loss = _ONE if found.half == 1 else _MANY
+    count, size, weight = len(found.contribution), np.abs(found.residual), found.training.data.weight.numpy()
+    missed, usual = float(np.average(size[rows], weights=found.share[units])), float(np.average(size, weights=weight))
+    half = f"{found.half} of {count} {found.training.noun} {decide} half of how far {found.of} would change"
+    said = f"{half}; {they} {how}"
+    if found.kind == "probability":
+        sure = f"{1 - missed:.2f} on average ({1 - usual:.2f} over all)"
+        return f"{said} and the model gives {label} a probability of {sure}."
+    if found.kind == "slope":
+        return f"{said} and the slope of {loss} is {missed:.3g} on average ({usual:.3g} over all)."
+    return f"{said} and the model misses {them} by {missed:.3g} on average ({usual:.3g} over all)."
 
 
 def _reason(found: "Explanation") -> str:
-    if found.density is None or found.misfit is None:
+    if found.split is None:
         return "Whether similar rows are few, or fitted badly, is not known for this model."
-    few, bad = found.density, found.misfit
-    rows = f"{found.compared} training rows"
+    few, bad, compared = found.split
+    rows = f"{compared} training rows"
     if found.reason == "too few similar rows":
         return (
             f"Similar rows are few, scarcer than around {_percent(few)} of {rows}: {_times(few)} the usual variance "

@@ -55,7 +55,7 @@ def one_vs_rest(loss: Loss) -> Loss:
         yes, weight = _yes_and_weight(outputs, targets)
         return diagonal(weight * inner(outputs.reshape(-1, 1), yes.reshape(-1, 1)).view_as(outputs))
 
-    return Loss(f"one_vs_rest({loss.name})", value, Family(decision="largest"), whole, hessian)
+    return Loss(f"one_vs_rest({loss.name})", value, Family(decision="largest", likelihood=False), whole, hessian)
 
 
 def _yes_and_weight(outputs: Tensor, targets: Any) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ def squared_hinge() -> Loss:
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
         return diagonal(2.0 * (_short_of_margin(outputs, targets) > 0).to(outputs.dtype))
 
-    return Loss("squared_hinge", value, Family(decision="signs"), _yes_or_no, hessian)
+    return Loss("squared_hinge", value, Family(decision="signs", likelihood=False), _yes_or_no, hessian)
 
 
 def modified_huber() -> Loss:
@@ -41,7 +41,7 @@ def modified_huber() -> Loss:
         short = _short_of_margin(outputs, targets)
         return diagonal(2.0 * ((short > 0) & (short <= 2)).to(outputs.dtype))
 
-    return Loss("modified_huber", value, Family(decision="signs"), _yes_or_no, hessian)
+    return Loss("modified_huber", value, Family(decision="signs", likelihood=False), _yes_or_no, hessian)
 
 
 def signed_squared_error() -> Loss:
@@ -57,7 +57,7 @@ def signed_squared_error() -> Loss:
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  every loss has this form
         return diagonal(torch.ones_like(outputs))
 
-    return Loss("signed_squared_error", value, Family(decision="signs"), _yes_or_no, hessian)
+    return Loss("signed_squared_error", value, Family(decision="signs", likelihood=False), _yes_or_no, hessian)
 
 
 def squared_epsilon_insensitive(epsilon: float = 0.1) -> Loss:

@@ -113,8 +113,7 @@ def _beyond(what: str, found: Estimate, s: int, below: int) -> Beyond:
 
 def compared(case: Case) -> int:
     """Training rows behind the percentiles."""
-    usual = None if case.auditor.lens is None else case.auditor.lens.usual
-    return 0 if usual is None else len(usual.density)
+    return 0 if case.explained is None else int(case.explained.compared.min())
 
 
 def training_scores(case: Case) -> Array | None:
