@@ -240,8 +240,8 @@ BREAKS = [
     Break(
         "1 + h for 1 − h where rows are left out",
         "left_out.py",
-        "device=hat.device) - hat",
-        "device=hat.device) + hat",
+        "device=hat.device) - kept",
+        "device=hat.device) + kept",
         LEAVE_ONE_OUT,
     ),
     Break(
