@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +72,23 @@ def numbers(inputs: Any, dtype: Any = np.float64) -> NDArray[Any]:
     if hasattr(found, "to_pandas"):  # polars
         found = found.to_pandas()
     return _columns([found[name] for name in found.columns], len(found), dtype)
+
+
+def points(inputs: Any) -> NDArray[Any]:
+    """The table as points to measure distances on (n, p): the same category is the same number in every table."""
+    found = table(inputs)
+    found = found.to_pandas() if hasattr(found, "to_pandas") else found
+    if not hasattr(found, "columns"):
+        return numbers(found)
+    return _columns([_placed(found[name]) for name in found.columns], len(found), np.float64)
+
+
+def _placed(column: Any) -> Any:
+    """A category by its label: its code would change with the other rows of its table."""
+    if not hasattr(column, "cat"):
+        return column
+    places = np.array([crc32(str(label).encode()) / 2**32 for label in column.cat.categories] + [-1.0])
+    return places[column.cat.codes.to_numpy()]  # missing ones have the code −1: the last place
 
 
 def _columns(columns: list[Any], n: int, dtype: Any) -> NDArray[Any]:

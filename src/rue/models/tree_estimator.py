@@ -16,7 +16,7 @@ from rue.models.estimator import EstimatorModel
 from rue.models.forest import ForestModel
 from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
-from rue.models.tables import numbers, table
+from rue.models.tables import points, table
 from rue.models.trees import LEAVES, Ensemble, Penalty, tree_model
 
 LOGARITHMS = ("poisson", "gamma", "tweedie")
@@ -97,7 +97,7 @@ def _features(seen: Seen) -> Callable[[Any], Any]:
         if not raw.shape[0]:
             raise DataError("there are no rows; give at least one")
         try:
-            return {LEAVES: seen.leaf(raw), POINTS: numbers(raw)}
+            return {LEAVES: seen.leaf(raw), POINTS: points(raw)}
         except RueError:
             raise
         except Exception as error:  # each library has its own
