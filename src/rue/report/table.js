@@ -62,7 +62,7 @@ function drawTable() {
 function tableRow(row, place) {
   const line = make("tr");
   line.dataset.row = row;
-  const button = make("button", "open", plain(predictions.id[row]));
+  const button = make("button", "open name", idOf(row));
   button.type = "button";
   button.tabIndex = place === 0 ? 0 : -1;
   button.setAttribute("aria-haspopup", "dialog");
