@@ -16,7 +16,11 @@ from rue.report.numbers import decimals, plain
 PRINTED = 50  # rows of the printed table: what a reader of paper looks at
 SCRIPTS = ("words.js", "table.js", "card.js", "readout.js", "page.js")
 EXACT = 2**53  # a script's whole numbers are exact up to here
-BRIEF, PROSE, DENSE = 16, 28, 9  # letters of a cell that stays on one line, of one that is text; columns of a full table
+BRIEF, PROSE, DENSE = (
+    16,
+    28,
+    9,
+)  # letters of a cell that stays on one line, of one that is text; columns of a full table
 BOUND = re.compile(r"(?<=\d) (?=%)|(?<=\b[nmd]) (?== \d)|(?<=\b[nmd] =) (?=\d)")  # 90 %, n = 88: never two lines
 NUMBERS_SHOWN = 60  # a chart of at most so many marks also lists them in a table
 LIGHTS = {"green": "In order", "amber": "Caution", "red": "Concern", "none": "Not assessed"}
@@ -146,8 +150,8 @@ def _looks(block: dict[str, Any]) -> list[str]:
     """The classes of a table block's columns: columns of prose share the width by the size of what they say."""
     sizes = [[len(plain(row.get(column["key"]))) for row in block["rows"]] for column in block["columns"]]
     words = [column["type"] == "text" and bool(size) for column, size in zip(block["columns"], sizes, strict=True)]
-    weights = [
-        (sum(one**2 for one in size) / len(size)) ** 0.5 if text and max(size) > PROSE else 0.0
+    weights = [  # the longest cell counts beside a typical one: a column of few words may have one long cell
+        max(size) + (sum(one**2 for one in size) / len(size)) ** 0.5 if text and max(size) > PROSE else 0.0
         for text, size in zip(words, sizes, strict=True)
     ]
     looks = []

@@ -144,9 +144,7 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
                     f"{level} from" if single else f"{level} interval{of}, from",
                     "Lower end of the interval; what it guarantees stands on the card.",
                 ),
-                _column(
-                    f"upper{after}", "to" if single else f"{level} interval{of}, to", "Upper end of the interval."
-                ),
+                _column(f"upper{after}", "to" if single else f"{level} interval{of}, to", "Upper end of the interval."),
             ]
             (columns if single else card).extend(ends)
         if case.outcome is not None and (single or case.outcome.shown.ndim == 2):
