@@ -161,7 +161,7 @@ def test_ids_are_printed_as_they_are_and_what_a_script_would_round_is_given_to_i
 def test_columns_of_prose_share_the_width_by_what_they_say_and_short_ones_stay_on_a_line():
     columns = [{"key": key, "label": key, "type": "text"} for key in ("name", "found", "why")]
     columns.append({"key": "n", "label": "n", "type": "number"})
-    rows = [{"name": "at rest", "found": 40 * "a ", "why": 120 * "b ", "n": 3}]
+    rows = [{"name": "at rest", "found": 45 * "a ", "why": 135 * "b ", "n": 3}]
     assert _looks({"columns": columns, "rows": rows}) == [
         "text brief",
         "text prose share-3",

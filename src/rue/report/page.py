@@ -5,6 +5,7 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from importlib import resources
+from math import inf
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -16,11 +17,8 @@ from rue.report.numbers import decimals, plain
 PRINTED = 50  # rows of the printed table: what a reader of paper looks at
 SCRIPTS = ("words.js", "table.js", "card.js", "readout.js", "page.js")
 EXACT = 2**53  # a script's whole numbers are exact up to here
-BRIEF, PROSE, DENSE = (
-    16,
-    28,
-    9,
-)  # letters of a cell that stays on one line, of one that is text; columns of a full table
+BRIEF, LONG, PROSE = 16, 28, 80  # letters of a cell that stays on one line, of one that need not, and of prose
+DENSE = 9  # columns of a table that is set small
 BOUND = re.compile(r"(?<=\d) (?=%)|(?<=\b[nmd]) (?== \d)|(?<=\b[nmd] =) (?=\d)")  # 90 %, n = 88: never two lines
 NUMBERS_SHOWN = 60  # a chart of at most so many marks also lists them in a table
 LIGHTS = {"green": "In order", "amber": "Caution", "red": "Concern", "none": "Not assessed"}
@@ -150,8 +148,9 @@ def _looks(block: dict[str, Any]) -> list[str]:
     """The classes of a table block's columns: columns of prose share the width by the size of what they say."""
     sizes = [[len(plain(row.get(column["key"]))) for row in block["rows"]] for column in block["columns"]]
     words = [column["type"] == "text" and bool(size) for column, size in zip(block["columns"], sizes, strict=True)]
+    least = LONG if any(text and max(size) > PROSE for text, size in zip(words, sizes, strict=True)) else inf
     weights = [  # the longest cell counts beside a typical one: a column of few words may have one long cell
-        max(size) + (sum(one**2 for one in size) / len(size)) ** 0.5 if text and max(size) > PROSE else 0.0
+        max(size) + (sum(one**2 for one in size) / len(size)) ** 0.5 if text and max(size) > least else 0.0
         for text, size in zip(words, sizes, strict=True)
     ]
     looks = []
