@@ -60,6 +60,46 @@ def sample(count: int = 89, labels: bool = True, training: int = 442, seed: int 
     }
 
 
+def classes(count: int = 40) -> dict[str, Any]:
+    """A document of a classifier with sets of classes."""
+    document = sample(count)
+    held = document["predictions"]
+    random, names = np.random.default_rng(1), np.array(["benign", "malignant", "unclear"])
+    own = {
+        "prediction": ("Prediction", "text", names[random.integers(0, 3, count)].tolist()),
+        "probability": ("Probability", "number", _digits(random.uniform(0.34, 1, count))),
+        "set": ("90 % set", "text", [", ".join(names[: random.integers(1, 4)]) for _ in range(count)]),
+        "actual": ("Outcome", "text", names[random.integers(0, 3, count)].tolist()),
+    }
+    held["values"] = {key: held["values"][key] for key in ("score", "percentile", "tier", "reason")}
+    held["values"] |= {key: values for key, (_, _, values) in own.items()}
+    held["columns"] = [
+        *({"key": key, "label": label, "type": kind, "help": None} for key, (label, kind, _) in own.items()),
+        *(column for column in held["columns"] if column["key"] in {"score", "percentile", "tier", "reason"}),
+    ]
+    held |= {"interval": None, "axes": None, "card": [], "explains": "the margin between the two leading classes"}
+    held["guarantee"] = "Holds the class of 90 % of such rows: guaranteed marginally, for exchangeable data."
+    return document
+
+
+def outputs(count: int = 40) -> dict[str, Any]:
+    """A document of a model with two outputs."""
+    document = sample(count)
+    held = document["predictions"]
+    values, own = held["values"], []
+    for output in range(2):
+        for key, label in (("prediction", "Prediction"), ("lower", "From"), ("upper", "To"), ("actual", "Outcome")):
+            values[f"{key}_{output}"] = [None if one is None else one + output for one in values[key]]
+            column = {"key": f"{key}_{output}", "label": f"{label} of output {output}", "type": "number", "help": None}
+            own.append(column)
+    values["prediction"] = [f"{one:.3g}, {one + 1:.3g}" for one in values["prediction"]]
+    del values["lower"], values["upper"], values["actual"]
+    shown = {"score", "percentile", "tier", "reason"}
+    held["columns"] = [*own[::4], *(column for column in held["columns"] if column["key"] in shown)]
+    held |= {"interval": None, "actual": None, "card": own, "explains": "the explained output"}
+    return document
+
+
 def _predictions(count: int, labels: bool, training: int, random: np.random.Generator) -> dict[str, Any]:
     inputs = _rows(count, random)
     parts = np.exp(random.normal([3.6, 2.2, 1.8], [0.2, 0.5, 0.8], (count, 3)))

@@ -161,7 +161,7 @@ def test_keys_open_and_close_a_card_and_the_focus_returns(open_page):
     page.focus("#clear")
     for _ in range(40):
         page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.className") == "open":
+        if page.evaluate("document.activeElement.classList.contains('open')"):
             break
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -399,6 +399,110 @@ def test_a_prediction_that_is_a_word_and_an_interval_without_an_end_have_their_c
     page = open_page(written(document, tmp_path))
     page.click("#predictions-body tr:first-child")
     assert "malignant" in page.inner_text("dialog[open]")
+
+
+def test_the_card_of_a_class_says_its_set_guarantee_probability_score_and_outcome(open_page, tmp_path):
+    held = (document := report_samples.classes())["predictions"]
+    row = max(range(held["count"]), key=held["values"]["score"].__getitem__)
+    page = open_page(written(document, tmp_path))
+    page.click("#predictions-body tr:first-child")
+    card = page.inner_text("dialog[open]")
+    values = {key: held["values"][key][row] for key in held["values"]}
+    assert page.inner_text("#card-body .figure") == values["prediction"]
+    assert f"90 % set: {values['set']}\n" in card
+    assert f"Probability: {plain(values['probability'], decimals(held['values']['probability']))}\n" in card
+    assert f"Actual: {values['actual']}\n" in card
+    assert f"Score: {plain(values['score'], decimals(held['values']['score']))}\n" in card
+    assert f"Guarantee: {held['guarantee']}" in card
+    assert "how much the margin between the two leading classes would change" in card
+    assert grave(page) == []
+
+
+def test_the_card_of_several_outputs_says_each_with_its_outcome_and_the_guarantee(open_page, tmp_path):
+    held = (document := report_samples.outputs())["predictions"]
+    row = max(range(held["count"]), key=held["values"]["score"].__getitem__)
+    page = open_page(written(document, tmp_path))
+    page.click("#predictions-body tr:first-child")
+    card = page.inner_text("dialog[open]")
+    assert page.inner_text("#card-body h3 >> nth=0") == "Prediction"
+    assert f"Guarantee: {held['guarantee']}" in card
+    assert f"Score: {plain(held['values']['score'][row], decimals(held['values']['score']))}\n" in card
+    for column in held["card"]:
+        few = decimals(held["values"][column["key"]])
+        assert f"{column['label']}\n{plain(held['values'][column['key']][row], few)}\n" in card
+    assert "how much the explained output would change" in card
+
+
+def with_ids(ids: list[str | int]) -> dict:
+    document = report_samples.sample(len(ids))
+    document["predictions"]["id"] = ids
+    document["predictions"]["training"]["id"] = [7000000 + row for row in range(442)]
+    return document
+
+
+def test_ids_are_names_in_table_search_card_and_read_out(open_page, tmp_path):
+    ids = [1234567, 2**53 + 1, 98765, 10, 9]
+    page = open_page(written(with_ids(ids), tmp_path))
+    assert set(shown_ids(page)) == {str(one) for one in ids}
+    page.locator('#predictions-head th[data-key=""] button').click()
+    assert shown_ids(page) == [str(one) for one in sorted(ids)]
+    for wanted in ("1234567", "9007199254740993"):
+        page.fill("#search", wanted)
+        assert shown_ids(page) == [wanted]
+    page.click("#predictions-body tr:first-child")
+    assert page.inner_text("#card-title") == "Patient 9007199254740993"
+    assert page.evaluate("location.hash") == "#row=9007199254740993"
+    assert page.inner_text("#card-body tbody tr:nth-child(2) th").startswith("7000")
+    assert "1234567;" in page.evaluate(
+        "readout({x: {label: 'x'}, y: {label: 'y'}, series: [{name: 's', x: [1], y: [1], row: [0]}]},"
+        " {series: 0, index: 0}).map((line) => line.textContent).join(' ')"
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_very_long_ids_wrap_in_the_table_on_the_card_and_on_paper(open_page, tmp_path, width):
+    document = with_ids(["x" * 400, report_samples.HASH, "short"])
+    document["predictions"]["training"]["id"] = ["y" * 400] * 442
+    page = open_page(written(document, tmp_path), viewport={"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for button in page.locator("#predictions-body .open").all():
+        assert button.bounding_box()["width"] <= min(256, 0.4 * width + 1)
+    for row in range(3):
+        page.evaluate(f"openCard({row})")
+        assert page.evaluate("(box => box.scrollWidth <= box.clientWidth)(document.getElementById('card'))")
+        names = page.locator("#card .name").all()
+        assert all(name.bounding_box()["width"] <= 256 for name in names)
+    page.keyboard.press("Escape")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 680, "height": 1000})  # the width of A4 within its margins
+    assert page.evaluate("document.querySelector('.printed table').getBoundingClientRect().right") <= 681
+
+
+def test_another_address_closes_the_card_and_shows_its_place(open_page):
+    page = open_page(fragment="#row=P-100007")
+    page.wait_for_selector("dialog[open]")
+    page.evaluate("location.hash = '#section-limitations'")
+    page.wait_for_selector("dialog", state="hidden")
+    assert page.evaluate("location.hash") == "#section-limitations"
+    page.wait_for_timeout(1500)  # smooth scrolling
+    assert abs(page.locator("#section-limitations").bounding_box()["y"]) < 400
+    page.evaluate("location.hash = '#row=P-100008'")
+    page.wait_for_selector("dialog[open]")
+    assert page.inner_text("#card-title") == "Patient P-100008"
+
+
+def test_rows_of_one_id_have_addresses_of_their_own(open_page, tmp_path):
+    path = written(with_ids(["a", "b", "a", "a&n=2", "a&n=2"]), tmp_path)
+    page = open_page(path)
+    seen = []
+    for row in range(5):
+        page.evaluate(f"openCard({row})")
+        seen.append(page.evaluate("location.hash"))
+    assert seen[:3] == ["#row=a&n=1", "#row=b", "#row=a&n=3"]
+    assert len(set(seen)) == 5
+    for row, fragment in enumerate(seen):
+        page = open_page(path, fragment=fragment)
+        assert page.locator("dialog[open]").get_attribute("data-row") == str(row)
 
 
 def test_text_that_tries_to_break_out_is_only_text_in_table_and_card(open_page, tmp_path):

@@ -15,12 +15,14 @@ import pytest
 import report_samples
 from rue.report import charts
 from rue.report.axis import numeric, width
-from rue.report.page import LIGHTS, render
+from rue.report.page import LIGHTS, _looks, render
 
 SCHEMA = json.loads(resources.files("rue.report").joinpath("schema.json").read_text(encoding="utf-8"))
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \" ' \u2028\u2029 {{ 7*7 }} <!--"
 DOCUMENTS = {
     "with labels": report_samples.sample(),
+    "classes": report_samples.classes(),
+    "several outputs": report_samples.outputs(),
     "without labels": report_samples.sample(40, labels=False, seed=1),
     "one row": report_samples.sample(1),
     "no rows": report_samples.sample(0),
@@ -142,10 +144,41 @@ def test_a_number_that_json_cannot_write_is_refused():
 def test_the_printed_table_has_the_fifty_highest_scores_in_order():
     document = DOCUMENTS["with labels"]
     printed = render(document).split('class="printed"')[1].split("</table>")[0]
-    ids = re.findall(r'<th scope="row">(.*?)</th>', printed)
+    ids = re.findall(r'<th scope="row"><span class="name">(.*?)</span></th>', printed)
     score = dict(zip(document["predictions"]["id"], document["predictions"]["values"]["score"], strict=True))
     assert ids == sorted(score, key=score.__getitem__, reverse=True)[:50]
     assert "The 50 least reliable of 89 predictions" in printed
+
+
+def test_ids_are_printed_as_they_are_and_what_a_script_would_round_is_given_to_it_as_text():
+    document = report_samples.sample(2)
+    document["predictions"]["id"] = [1234567, 2**53 + 1]
+    page = render(document)
+    assert set(re.findall(r'<span class="name">(.*?)</span>', page)) == {"1234567", "9007199254740993"}
+    assert embedded(page, "shown")["exact"]["predictions"] == {"1": "9007199254740993"}
+
+
+def test_columns_of_prose_share_the_width_by_what_they_say_and_short_ones_stay_on_a_line():
+    columns = [{"key": key, "label": key, "type": "text"} for key in ("name", "found", "why")]
+    columns.append({"key": "n", "label": "n", "type": "number"})
+    rows = [{"name": "at rest", "found": 45 * "a ", "why": 135 * "b ", "n": 3}]
+    assert _looks({"columns": columns, "rows": rows}) == [
+        "text brief",
+        "text prose share-3",
+        "text prose share-9",
+        "number",
+    ]
+    assert _looks({"columns": columns, "rows": []}) == ["text", "text", "text", "number"]
+
+
+def test_only_a_series_that_says_so_is_grey_and_dashed_neighbours_differ():
+    line = {"type": "line", "x": [0, 1], "y": [0, 1]}
+    series = [line | {"name": f"s{n}"} for n in range(6)]
+    series += [line | {"name": "g", "muted": True, "dashed": True}, line | {"name": "h", "muted": True, "dashed": True}]
+    drawing = charts.svg({"title": "t", "x": {"label": "x"}, "y": {"label": "y"}, "series": series})
+    looks = re.findall(r'<g class="([^"]*) line" data-series', drawing)
+    assert looks[:6] == [f"colour-{n}" for n in range(6)]
+    assert looks[6:] == ["muted dashed dashed-0", "muted dashed dashed-1"]
 
 
 def test_lights_and_tiers_are_words_and_never_colour_alone():

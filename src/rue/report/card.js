@@ -1,11 +1,14 @@
 // The card of one prediction: what was predicted, how far it can be relied on, and which training rows it rests on.
 
+const ROW = "#row="; // of an address, before an id
 const card = { row: null, fromTable: true };
 const SPLIT = [
   ["density", "Few training rows nearby (density)", "density makes"],
   ["misfit", "Training rows nearby are fitted badly (local fit)", "local fit"],
 ];
-const ON_THE_LINE = ["prediction", "percentile", "tier"]; // drawn above the list of numbers, not repeated in it
+const BESIDE = ["probability", "set"]; // of a class, said below it
+const ABOVE = ["prediction", "score", "percentile", "tier", ...BESIDE]; // not repeated in the list of numbers
+const LONG = 40; // letters of an id that is no title for the top of every screen
 
 function part(title, ...children) {
   return make("section", "", make("h3", "", title), ...children);
@@ -22,7 +25,7 @@ function helpOf(key) {
 
 function labelOf(key) {
   const column = columnOf(key);
-  return column ? column.label : key;
+  return column ? column.label : key.charAt(0).toUpperCase() + key.slice(1);
 }
 
 function numberOf(row, key) {
@@ -89,9 +92,10 @@ function predictionPart(row) {
   if (predictions.interval) {
     parts.push(make("p", "", intervalWords(row)));
     if (typeof value === "number") parts.push(numberLine(row));
-    parts.push(make("p", "note", predictions.guarantee));
   }
-  if (predictions.actual) parts.push(make("p", "", "Actual: " + actualWords(row)));
+  for (const key of BESIDE) if (predictions.values[key]) parts.push(make("p", "said", `${labelOf(key)}: ${numberOf(row, key)}`));
+  if (predictions.actual) parts.push(make("p", "said", "Actual: " + actualWords(row)));
+  parts.push(make("p", "note", make("b", "", "Guarantee: "), predictions.guarantee || "none"));
   return part(labelOf("prediction"), ...parts);
 }
 
@@ -122,6 +126,7 @@ function scorePart(row) {
   const parts = [];
   if (predictions.values.tier) parts.push(make("p", "", badge(valueOf(row, "tier"), "tier", plain(valueOf(row, "tier")))));
   if (predictions.sentence) parts.push(make("p", "sentence", predictions.sentence[row]));
+  if (predictions.values.score) parts.push(make("p", "said", "Score: " + numberOf(row, "score")), ...helpOf("score"));
   if (predictions.values.percentile) {
     parts.push(make("ul", "bars", percentileBar("Percentile of the score, 0 to 100", valueOf(row, "percentile"))));
     parts.push(...helpOf("percentile"));
@@ -160,7 +165,7 @@ function splitPart(row) {
 // --- numbers and training rows ---------------------------------------------------------------------------------
 
 function numbersPart(row) {
-  const drawn = [...ON_THE_LINE, predictions.actual];
+  const drawn = [...ABOVE, predictions.actual];
   if (predictions.interval) drawn.push(predictions.interval.lower, predictions.interval.upper);
   const rest = predictions.card.filter((column) => !drawn.includes(column.key));
   if (rest.length === 0) return [];
@@ -204,7 +209,7 @@ function ownRow(row, names, blank) {
 function trainingRow(row, rank, names) {
   const { influential, training } = predictions;
   const place = influential.row[row][rank];
-  const title = make("th", "", plain(training.id[place]));
+  const title = make("th", "", make("span", "name", named("training", training.id, place)));
   title.scope = "row";
   const numbers = [
     percent(influential.share[row][rank]),
@@ -227,6 +232,16 @@ function scrolling(name, content) {
   return box;
 }
 
+function influenceNote(count) {
+  const explains = predictions.explains || "the prediction";
+  return [
+    `The ${count} on which this prediction rests most, of all ${predictions.unit} it was trained on.`,
+    `Share: its part of the variance that other choices of them would give ${explains}.`,
+    `Without it: about how much ${explains} would change were it left out.`,
+    "Residual: what the model misses it by when it is left out.",
+  ].join(" ");
+}
+
 function influencePart(row) {
   const names = influenceNames();
   const number = (name) => [name, "number"];
@@ -238,9 +253,7 @@ function influencePart(row) {
   const labels = [["Training row", ""], ...["Share", "Without it", "Similarity", "Residual", ...names].map(number)];
   const lines = predictions.influential.row[row].map((_, rank) => trainingRow(row, rank, names));
   const table = make("table", "", make("thead", "", headRow(labels)), make("tbody", "", ownRow(row, names, 4), ...lines));
-  const note = lines.length
-    ? `The ${lines.length} on which this prediction rests most, of all ${predictions.unit} it was trained on. Share: its part of the variance that other choices of them would give the prediction. Without it: about how much the prediction would change were it left out. Residual: what the model misses it by when it is left out.`
-    : "No training row is named for this prediction.";
+  const note = lines.length ? influenceNote(lines.length) : "No training row is named for this prediction.";
   return [part("Influential training rows", make("p", "note", note), scrolling("Influential training rows", table))];
 }
 
@@ -249,7 +262,8 @@ function influencePart(row) {
 function drawCard(row) {
   card.row = row;
   const place = table.order.indexOf(row);
-  byId("card-title").textContent = `${predictions.id_label} ${plain(predictions.id[row])}`;
+  byId("card-title").textContent = `${predictions.id_label} ${idOf(row)}`;
+  byId("card").classList.toggle("long", idOf(row).length > LONG);
   byId("card-place").textContent = `${plain(place + 1)} of ${plain(table.order.length)} in the order of the table`;
   byId("card-back").disabled = place <= 0;
   byId("card-on").disabled = place + 1 >= table.order.length;
@@ -258,7 +272,7 @@ function drawCard(row) {
   );
   byId("card").scrollTop = 0;
   byId("card").dataset.row = row;
-  setFragment("#row=" + encodeURIComponent(predictions.id[row]));
+  setFragment(fragmentOf(row));
 }
 
 function openCard(row, fromTable = true) {
@@ -277,7 +291,7 @@ function stepCard(step) {
 }
 
 function afterClose() {
-  setFragment("");
+  if (location.hash.startsWith(ROW)) setFragment("");
   if (card.fromTable) focusRow(card.row);
 }
 
@@ -297,11 +311,30 @@ function decoded(text) {
   }
 }
 
-function openFromFragment() {
-  if (!location.hash.startsWith("#row=")) return;
-  const wanted = decoded(location.hash.slice("#row=".length));
-  const row = predictions.id.findIndex((id) => String(id) === wanted);
+// A row is addressed by its id, and where others have the same id also by its number.
+function fragmentOf(row) {
+  const alike = predictions.id.some((id, other) => other !== row && idOf(other) === idOf(row));
+  return ROW + encodeURIComponent(idOf(row)) + (alike ? `&n=${row + 1}` : "");
+}
+
+function rowOf(fragment) {
+  if (!fragment.startsWith(ROW)) return -1;
+  const wanted = fragment.slice(ROW.length);
+  const [, id, number] = /^(.*)&n=(\d+)$/.exec(wanted) || [];
+  if (number >= 1 && number <= predictions.count && idOf(number - 1) === decoded(id)) return number - 1;
+  return predictions.id.findIndex((_, row) => idOf(row) === decoded(wanted));
+}
+
+// The address decides: a row's opens its card, and any other closes the one that is open and shows its own place.
+function followFragment() {
+  const row = rowOf(location.hash);
   if (row >= 0) openCard(row);
+  else if (byId("card").open) {
+    card.fromTable = false;
+    byId("card").close();
+    const place = byId(decoded(location.hash.slice(1)));
+    if (place) place.scrollIntoView();
+  }
 }
 
 function startCard() {
@@ -316,6 +349,6 @@ function startCard() {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step && !event.target.closest(".scroll")) stepCard(step);
   });
-  window.addEventListener("hashchange", openFromFragment);
-  openFromFragment();
+  window.addEventListener("hashchange", followFragment);
+  followFragment();
 }

@@ -321,7 +321,7 @@ def _marks(series: Block, marks: list[tuple[int, str]], name: str) -> str:
 
 
 def _look(series: Block, place: int) -> str:
-    dashed = " dashed" if series.get("dashed") else ""
+    dashed = f" dashed dashed-{place % 3}" if series.get("dashed") else ""
     return ("muted" if series.get("muted") else f"colour-{place % COLOURS}") + dashed
 
 

@@ -1,9 +1,11 @@
 """The report document as one HTML page: style, script, drawings and data inside, nothing fetched from anywhere."""
 
 import json
+import re
 from base64 import b64encode
 from hashlib import sha256
 from importlib import resources
+from math import inf
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
@@ -14,6 +16,10 @@ from rue.report.numbers import decimals, plain
 
 PRINTED = 50  # rows of the printed table: what a reader of paper looks at
 SCRIPTS = ("words.js", "table.js", "card.js", "readout.js", "page.js")
+EXACT = 2**53  # a script's whole numbers are exact up to here
+BRIEF, LONG, PROSE = 16, 28, 80  # letters of a cell that stays on one line, of one that need not, and of prose
+DENSE = 9  # columns of a table that is set small
+BOUND = re.compile(r"(?<=\d) (?=%)|(?<=\b[nmd]) (?== \d)|(?<=\b[nmd] =) (?=\d)")  # 90 %, n = 88: never two lines
 NUMBERS_SHOWN = 60  # a chart of at most so many marks also lists them in a table
 LIGHTS = {"green": "In order", "amber": "Caution", "red": "Concern", "none": "Not assessed"}
 # Characters that could end a script element or a line of script, as JSON writes them otherwise
@@ -27,6 +33,7 @@ def render(document: dict[str, Any]) -> str:
     predictions = document["predictions"]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["plain"] = plain
+    environment.filters["bound"] = _bound
     page = environment.from_string(_read("page.html.jinja")).render(
         document=document,
         predictions=predictions,
@@ -39,6 +46,8 @@ def render(document: dict[str, Any]) -> str:
         printed=_least_reliable(predictions),
         places=_places(predictions),
         shared=_shared_decimals,
+        looks=_looks,
+        dense=DENSE,
         drawn=lambda block: Markup(charts.svg(block)),
         listed=_listed,
     )
@@ -73,9 +82,18 @@ def _shown(predictions: dict[str, Any]) -> dict[str, Any]:
         "decimals": _places(predictions),
         "influence": _influence_places(predictions["influential"] or {}),
         "inputs": _input_places(predictions["inputs"], predictions["training"]),
+        "exact": {
+            "predictions": _exact(predictions["id"]),
+            "training": _exact((predictions["training"] or {"id": []})["id"]),
+        },
         "lights": LIGHTS,
         "first": _reliability(predictions),
     }
+
+
+def _exact(ids: list[str | int]) -> dict[int, str]:
+    """By place, the ids that the script would round."""
+    return {place: str(one) for place, one in enumerate(ids) if isinstance(one, int) and abs(one) > EXACT}
 
 
 def _influence_places(influential: dict[str, list[list[Any]]]) -> dict[str, int | None]:
@@ -119,6 +137,27 @@ def _shared_decimals(block: dict[str, Any]) -> dict[str, int | None]:
         for column in block["columns"]
         if column["type"] == "number"
     }
+
+
+def _bound(text: Any) -> str:
+    """Words as they are, with what belongs together on one line."""
+    return BOUND.sub("\u00a0", plain(text))
+
+
+def _looks(block: dict[str, Any]) -> list[str]:
+    """The classes of a table block's columns: columns of prose share the width by the size of what they say."""
+    sizes = [[len(plain(row.get(column["key"]))) for row in block["rows"]] for column in block["columns"]]
+    words = [column["type"] == "text" and bool(size) for column, size in zip(block["columns"], sizes, strict=True)]
+    least = LONG if any(text and max(size) > PROSE for text, size in zip(words, sizes, strict=True)) else inf
+    weights = [  # the longest cell counts beside a typical one: a column of few words may have one long cell
+        max(size) + (sum(one**2 for one in size) / len(size)) ** 0.5 if text and max(size) > least else 0.0
+        for text, size in zip(words, sizes, strict=True)
+    ]
+    looks = []
+    for column, size, text, weight in zip(block["columns"], sizes, words, weights, strict=True):
+        share = f" prose share-{max(2, round(12 * weight / sum(weights)))}" if weight else ""
+        looks.append(column["type"] + share + (" brief" if text and max(size) <= BRIEF else ""))
+    return looks
 
 
 def _listed(block: dict[str, Any]) -> bool:

@@ -68,6 +68,7 @@ def _table(case: Case, rows: NDArray[np.int64]) -> Block:
         _column("percentile", "Percentile", f"Share of these {case.m} predictions whose score is not higher."),
         _column("tier", "Tier", "Accept, review or refuse, by the thresholds below.", "tier"),
     ]
+    card.insert(0, columns[-3])
     values |= _reasons(case)
     if "reason" in values:
         columns.append(
@@ -90,6 +91,7 @@ def _table(case: Case, rows: NDArray[np.int64]) -> Block:
         "card": card,
         "axes": _axes(case, rows),
         "split": _split(case.explained, rows),
+        **_explains(case.explained),
         "sentence": None if case.explained is None else [case.explained.sentence[i] for i in rows],
         "guarantee": case.guarantee,
         "interval": {"lower": "lower", "upper": "upper", "level": case.asked.level} if "lower" in values else None,
@@ -98,6 +100,16 @@ def _table(case: Case, rows: NDArray[np.int64]) -> Block:
         **influential(case.explained, rows),
         "unit": case.noun,
     }
+
+
+def _explains(explained: Explanations | None) -> dict[str, str]:
+    """What the influences are on; of rows with different ones a name that fits all."""
+    if explained is None or not explained.of:
+        return {}
+    if len(set(explained.of)) == 1:
+        return {"explains": explained.of[0]}
+    margins = all("margin of" in one for one in explained.of)
+    return {"explains": "the margin between the two leading classes" if margins else "the explained output"}
 
 
 def percentiles(score: Any) -> NDArray[np.float64]:
@@ -122,22 +134,24 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
         after, of = ("", "") if single else (f"_{j}", f" of output {j}")
         values[f"prediction{after}"] = prediction[:, j]
         columns.append(_column(f"prediction{after}", f"Prediction{of}", "What the audited model predicts."))
+        card.append(columns[-1])
         if case.interval is not None:
             lower, upper = (end.reshape(case.m, -1)[:, j] for end in case.interval[:2])
             values |= {f"lower{after}": lower, f"upper{after}": upper}
             ends = [
                 _column(
                     f"lower{after}",
-                    f"{level} from{of}",
+                    f"{level} from" if single else f"{level} interval{of}, from",
                     "Lower end of the interval; what it guarantees stands on the card.",
                 ),
-                _column(f"upper{after}", f"to{of}", "Upper end of the interval."),
+                _column(f"upper{after}", "to" if single else f"{level} interval{of}, to", "Upper end of the interval."),
             ]
             (columns if single else card).extend(ends)
         if case.outcome is not None and (single or case.outcome.shown.ndim == 2):
             held = case.outcome.shown.reshape(case.m, -1)[:, j]
             values[f"actual{after}"] = held
             columns.append(_column(f"actual{after}", f"Outcome{of}", "What was observed."))
+            card.append(columns[-1])
         spreads, shown = _spreads(case, j, after, of)
         values |= spreads
         card += shown
@@ -184,6 +198,7 @@ def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     if case.outcome is not None:
         values["actual"] = _labels(case.outcome.shown)
         columns.append(_column("actual", "Outcome", "What was observed.", "text"))
+    card += columns
     if audit.flip_probability is not None:
         values["flip_probability"] = audit.flip_probability
         card.append(

@@ -38,7 +38,7 @@ function readout(block, mark) {
     lineOf(block.x.label, plain(series.x[mark.index])),
     lineOf(block.y.label, plain(series.y[mark.index]) + range),
   ];
-  if (row !== null && row !== undefined) lines.push(lineOf(predictions.id_label, `${plain(predictions.id[row])}; click to open its card`));
+  if (row !== null && row !== undefined) lines.push(lineOf(predictions.id_label, `${idOf(row)}; click to open its card`));
   return lines;
 }
 

@@ -1,6 +1,7 @@
 // The table of predictions: sort, search, filter, fifty rows at a time.
 
 const ROWS = 50;
+const BRIEF = 16; // letters of words that stay on one line
 const FEW = 12; // a column of words with at most so many different ones gets a filter
 
 const columns = [{ key: "", label: predictions.id_label, type: "id", help: "" }, ...predictions.columns];
@@ -62,14 +63,20 @@ function drawTable() {
 function tableRow(row, place) {
   const line = make("tr");
   line.dataset.row = row;
-  const button = make("button", "open", plain(predictions.id[row]));
+  const button = make("button", "open name", idOf(row));
   button.type = "button";
   button.tabIndex = place === 0 ? 0 : -1;
   button.setAttribute("aria-haspopup", "dialog");
   const name = make("th", "id", button);
   name.scope = "row";
-  line.append(name, ...columns.slice(1).map((column) => filled(make("td", column.type), row, column)));
+  line.append(name, ...columns.slice(1).map((column) => filled(make("td", lookOf(column)), row, column)));
   return line;
+}
+
+function lookOf(column) {
+  if (column.type !== "text") return column.type;
+  column.brief ??= predictions.values[column.key].every((value) => plain(value).length <= BRIEF);
+  return column.brief ? "text brief" : "text";
 }
 
 function emptyRow() {

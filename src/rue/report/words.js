@@ -52,11 +52,22 @@ function percent(share) {
   return share === null || share === undefined ? UNKNOWN : plain(Number((100 * share).toPrecision(3))) + " %";
 }
 
+// Names, not quantities: as they are, without any grouping; `exact` has whole numbers too long for the script's own.
+function named(kind, ids, place) {
+  const exact = shown.exact[kind][place];
+  return exact === undefined ? String(ids[place]) : exact;
+}
+
+function idOf(row) {
+  return named("predictions", predictions.id, row);
+}
+
 function valueOf(row, key) {
   return key === "" ? predictions.id[row] : predictions.values[key][row];
 }
 
 function written(row, column) {
+  if (column.type === "id") return idOf(row);
   const value = valueOf(row, column.key);
   if (column.type === "light" && value !== null) return shown.lights[value];
   return plain(value, typeof value === "number" ? shown.decimals[column.key] : null);
