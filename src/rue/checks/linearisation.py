@@ -3,7 +3,7 @@
 import torch
 
 from rue.checks.check import Check, Light
-from rue.checks.subject import Subject
+from rue.checks.subject import Subject, only_differences
 from rue.derivatives import member_outputs, outputs, pushed
 from rue.trees import leaves
 
@@ -29,8 +29,7 @@ def linearisation(subject: Subject) -> Check | str:
     now = outputs(model, inputs).double()
     straight = pushed(model, inputs, steps.to(dtype)).double().permute(2, 0, 1)  # (b, c, k)
     actual = member_outputs(model, (model.theta.double() + steps).to(dtype), inputs).double() - now
-    if model.family.decision == "largest":  # only differences of logits matter
-        straight, actual = (change - change.mean(-1, keepdim=True) for change in (straight, actual))
+    straight, actual = (only_differences(change, model) for change in (straight, actual))
     size = float(straight.square().mean().sqrt())
     gap = float((actual - straight).square().mean().sqrt()) / size if size > 0 else 0.0
     gap = gap if torch.isfinite(torch.tensor(gap)) else float("inf")
