@@ -6,6 +6,7 @@ from rue.checks.check import Check, Light
 from rue.checks.distance import Distance, distance
 from rue.checks.subject import Subject
 from rue.checks.wrong_loss import better_loss
+from rue.curvature import GaussNewton
 
 NAME = "at rest"
 # Of a typical resampling step: its square, a hundredth, is what being off adds to a squared step
@@ -34,6 +35,11 @@ def at_rest(subject: Subject) -> Check | str:
     if subject.projected:
         return "the audit looks along a projection, where the penalty's own pull is not seen"
     seen = distance(subject.model, subject.reweighted, subject.factored.inverse)
+    if seen.decrement <= subject.rounding**2 * _size(subject):
+        told = (
+            f"the parameters are at rest up to rounding (Newton decrement {seen.decrement:.2g}, n = {subject.data.n})"
+        )
+        return Check(NAME, "green", 0.0, told, LIMITS, "")
     measured = (
         f"the parameters are {seen.steps:.2g} of a typical resampling step away from rest (Newton decrement "
         f"{seen.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
@@ -89,6 +95,12 @@ def _other_penalty(seen: Distance, subject: Subject) -> str | None:
     if abs(seen.factor - 0.5) < 0.02:
         return f"{said} (as for a loss twice as large: the squared error without its ½)"
     return said
+
+
+def _size(subject: Subject) -> float:
+    """θᵀHθ, what a decrement is rounded from: parameters off by ε of themselves have one of ε² of it."""
+    theta = subject.model.theta.double()
+    return float(theta @ GaussNewton().at(subject.model, subject.data).product(theta[None])[0])
 
 
 def _alike(factor: float, other: float, within: float) -> bool:

@@ -24,6 +24,7 @@ from rue.trees import leaves, take
 
 DRAWS = 64  # re-weightings behind the size of a typical resampling step: known to √(2/64) at worst, of one parameter
 CELLS = 2**25  # weights drawn at once, at most: fewer re-weightings of very many rows
+UNITS = 32.0  # of rounding, in what is added up over few hundred rows and a solve: less cannot be told from zero
 LOOKED_AT = 200  # rows whose outputs are compared
 
 
@@ -74,6 +75,11 @@ class Subject:
     def rows_called(self) -> str:
         """Whose outputs are looked at."""
         return "training rows" if self.audited is None else "audited rows"
+
+    @property
+    def rounding(self) -> float:
+        """Of numbers in the model's precision, relative to the parts they are made of."""
+        return UNITS * torch.finfo(self.model.theta.dtype).eps
 
     @property
     def told(self) -> bool:
