@@ -21,8 +21,8 @@ FACTOR = 1.5  # penalties within it of the stated one are not told apart
 EQUAL = 1.05  # a factor this close to n is n
 LIMITS = (
     f"green below {CLOSE} of a typical resampling step: being off then adds a hundredth of its square; red where "
-    f"another penalty, more than {FACTOR} times off, or another loss is at rest here; distance alone is amber, because "
-    "a net that was stopped early is not at rest either"
+    f"another penalty, more than {FACTOR} times off, or another loss is at rest here, unless they are an estimator's "
+    "own; distance alone is amber, because a net that was stopped early is not at rest either"
 )
 
 
