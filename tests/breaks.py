@@ -817,7 +817,7 @@ BREAKS = [
         CHECKS,
     ),
     Break("other penalty with its sign turned", "checks/distance.py", "factor = -across", "factor = across", CHECKS),
-    Break("early stopping taken for a penalty", "checks/at_rest.py", "ALL = 0.99999 ", "ALL = 0.9 ", CHECKS),
+    Break("early stopping taken for a penalty", "checks/at_rest.py", "ALL = 0.99999", "ALL = 0.9", CHECKS),
     Break(
         "w for w − 1 in a resampling step",
         "checks/subject.py",
@@ -847,6 +847,21 @@ BREAKS = [
         CHECKS,
     ),
     Break("step off the tangent", "checks/linearisation.py", ".double() + steps)", ".double() - steps)", CHECKS),
+    Break("rounding taken for a distance", "checks/subject.py", "UNITS = 32.0", "UNITS = 0.0", CHECKS),
+    Break(
+        "rows of weight zero counted",
+        "checks/leverage.py",
+        "(subject.data.weight > 0)",
+        "(subject.data.weight >= 0)",
+        CHECKS,
+    ),
+    Break(
+        "a constant better by any account",
+        "checks/training_fit.py",
+        "MATTERS = 1e-3",
+        "MATTERS = 0.0",
+        CHECKS,
+    ),
     Break("−0 unlike 0", "checks/duplicates.py", "coordinates(inputs)) + 0.0", "coordinates(inputs))", CHECKS),
 ]
 

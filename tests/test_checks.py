@@ -10,16 +10,18 @@ import torch
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import check_cases
 import rue
 from check_cases import CAUGHT_BY, KINDS, WRONG, right, train
 from rue.checks.at_rest import needed_share
 from rue.checks.check import Check, CheckUp
+from rue.checks.check_up import CHECKS
 from rue.checks.distance import distance
 from rue.checks.subject import DRAWS, Subject
 from rue.checks.training_fit import best_constant
@@ -208,6 +210,39 @@ def test_in_one_parameter_no_direction_tells_anything():
     assert 1 > needed_share(2) > needed_share(3) > needed_share(10) == needed_share(1000) == 0.9
 
 
+def linear_at_rest(l2):
+    """The linear regression of the table, its parameters in closed form under any penalty."""
+    found = right("linear regression")
+    A = torch.cat([found.X, torch.ones(300, 1, dtype=torch.float64)], 1)
+    theta = torch.linalg.solve(A.T @ A + l2 * torch.eye(5, dtype=torch.float64), A.T @ found.y)
+    net = nn.Linear(4, 1).double()
+    net.weight.data[0], net.bias.data[0] = theta[:4], theta[4]
+    return lambda stated, **said: rue.LinearRUE().fit(
+        rue.wrap(net, loss="squared_error", l2=stated), rue.Data(found.X, found.y, **said)
+    )
+
+
+def test_a_negative_penalty_is_never_named():
+    told = linear_at_rest(-20.0)(2.0).check()["at rest"]
+    assert told.light == "amber"
+    assert "times as large" not in told.found
+
+
+def test_a_penalty_that_moves_less_than_a_hundredth_of_a_step_is_green():
+    told = linear_at_rest(1e-3)(1e-4).check()["at rest"]
+    assert told.value < 0.01
+    assert told.light == "green"
+
+
+@pytest.mark.parametrize(
+    ("times", "named"), [(300, True), (1 / 300, True), (310, True), (400, False), (1 / 220, False)]
+)
+def test_a_mean_is_taken_for_a_sum_only_where_the_factor_is_n(times, named):
+    told = linear_at_rest(3.0)(3.0 / times).check()["at rest"]
+    assert told.light == "red"
+    assert ("a mean was taken for a sum" in told.found) == named
+
+
 # estimators and trees
 
 
@@ -224,6 +259,20 @@ def test_a_ridge_trained_with_weights_and_audited_without_is_not_green():
     model = rue.wrap(estimator)
     assert rue.LinearRUE().fit(model, (X, y)).check()["at rest"].light == "amber"
     assert rue.LinearRUE().fit(model, rue.Data(X, y, weight=weight)).check()["at rest"].light == "green"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("scale", [100.0, 1000.0])
+def test_an_estimator_that_did_not_converge_is_amber_and_told_to_go_on(scale):
+    rng = np.random.default_rng(2)
+    first = rng.normal(size=(200, 1))
+    columns = np.hstack([first, first + 1e-3 * rng.normal(size=(200, 1)), scale * rng.normal(size=(200, 1))])
+    targets = first[:, 0] + 0.5 * rng.normal(size=200)
+    ridge = Ridge(solver="sag", random_state=0).fit(columns, targets)  # a path that other penalties lie on
+    told = rue.LinearRUE().fit(rue.wrap(ridge), (columns, targets)).check()["at rest"]
+    assert told.light == "amber"
+    assert "times as large" not in told.found
+    assert "max_iter" in told.advice
 
 
 def test_a_perceptron_that_was_stopped_early_is_amber():
@@ -309,6 +358,99 @@ def test_a_model_without_any_skill_is_amber():
     assert rue.LinearRUE().fit(model, (found.X, found.y)).check()["training fit"].light == "amber"
 
 
+class Ordinal(nn.Module):
+    """One slope for all thresholds."""
+
+    def __init__(self):
+        super().__init__()
+        self.slope = nn.Linear(3, 1, bias=False)
+        self.thresholds = nn.Parameter(torch.tensor([2.0, 0.1, 0.0, -0.1]))
+
+    def forward(self, x):
+        return self.slope(x) + self.thresholds
+
+
+def test_ordinal_models_are_compared_with_a_constant_whose_thresholds_do_not_cross():
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(200, 3, generator=generator, dtype=torch.float64)
+    targets = torch.bucketize(inputs[:, 0].contiguous(), torch.tensor([-2.0, -0.1, 0.0, 0.1], dtype=torch.float64))
+    net = Ordinal().double()
+    net.slope.weight.data = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    up = rue.LinearRUE().fit(rue.wrap(net, loss="ordinal", l2=1.0), (inputs, targets)).check()
+    shares = targets.bincount(minlength=5) / 200
+    assert up["training fit"].light == "green"
+    entropy = -float((shares * shares.log()).sum())
+    assert float(up["training fit"].found.split("constant ")[1].split(":")[0]) == pytest.approx(entropy, rel=1e-2)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_lights_do_not_depend_on_the_units_of_the_targets(scale):
+    targets = 5 + 3 * y  # without an intercept the search for the best constant starts away from it
+    model = rue.wrap(Ridge(alpha=1.0, fit_intercept=False).fit(X, scale * targets))
+    plain = rue.wrap(Ridge(alpha=1.0, fit_intercept=False).fit(X, targets))
+    order = np.random.default_rng(0).permutation(len(y))
+    for rows in (slice(None), order):
+        found = rue.LinearRUE().fit(model, (X, scale * targets[rows])).check()
+        wanted = rue.LinearRUE().fit(plain, (X, targets[rows])).check()
+        assert [check.light for check in found] == [check.light for check in wanted]
+        assert found["training fit"].value == pytest.approx(wanted["training fit"].value, rel=1e-6)
+
+
+def test_a_penalty_that_holds_the_intercept_is_no_shuffled_target():
+    rng = np.random.default_rng(0)
+    noise = 20 + 0.1 * rng.normal(size=len(y))
+    ridge = Ridge(alpha=50.0, fit_intercept=False).fit(np.hstack([X, np.ones((len(y), 1))]), noise)
+    held = rue.LinearRUE().fit(rue.wrap(ridge), (np.hstack([X, np.ones((len(y), 1))]), noise)).check()
+    assert held["at rest"].light == "green"
+    assert held["training fit"].value < -2
+    assert held["training fit"].light == "amber"
+    assert "penalty" in held["training fit"].advice
+
+
+def test_a_difference_of_no_account_is_not_red_however_sure_it_is():
+    n, off = 40_000, 0.025  # the constant is better by off²/2 of 1/2, which is off·√n/2 = 2.5 standard errors
+    inputs = torch.randn(n, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    net = nn.Linear(1, 1).double()
+    net.weight.data.zero_()
+    net.bias.data.fill_(off)
+    targets = 1.0 - 2.0 * (torch.arange(n, dtype=torch.float64) % 2)
+    up = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error"), (inputs, targets)).check()
+    assert up["at rest"].light != "green"
+    assert up["training fit"].value == pytest.approx(-2.5, rel=1e-3)
+    assert up["training fit"].light == "amber"
+
+
+def test_rows_of_weight_zero_are_not_counted_as_rows():
+    weight = np.zeros(len(y))
+    weight[:40] = 1.0
+    some = Ridge(alpha=1.0).fit(X[:40], y[:40])
+    whole = rue.LinearRUE().fit(rue.wrap(some), rue.Data(X, y, weight=weight)).check()["effective parameters"]
+    alone = rue.LinearRUE().fit(rue.wrap(some), (X[:40], y[:40])).check()["effective parameters"]
+    assert whole.value == pytest.approx(alone.value)
+    assert "n = 40 rows" in whole.found
+
+
+class Bag(nn.Module):
+    """A mean over the tokens that are not padding."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 2)
+        self.head = nn.Linear(2, 1)
+
+    def forward(self, tokens):
+        there = (tokens > 0).unsqueeze(-1).to(self.head.weight.dtype)
+        return self.head((self.table(tokens) * there).sum(1) / there.sum(1).clamp_min(1))
+
+
+def test_texts_that_were_padded_batch_by_batch_are_not_searched_for_duplicates():
+    tokens = torch.randint(1, 10, (12, 6), generator=torch.Generator().manual_seed(0))
+    short = [(tokens[:6, :4], torch.arange(6.0)), (tokens[6:], torch.arange(6.0))]
+    loader = DataLoader(short, batch_size=None)
+    auditor = rue.LinearRUE().fit(rue.wrap(Bag(), loss="squared_error", l2=1.0), loader)
+    assert "padded" in auditor.check(tokens[6:]).left_out["duplicates"]
+
+
 def test_duplicates_are_green_at_the_natural_rate_amber_when_few_red_when_many():
     def light(training, audited):
         targets = np.arange(len(training), dtype=float) % 5
@@ -346,6 +488,18 @@ def test_few_members_are_said(members, light):
     found = right("linear regression").check(rue.RUE(members=members))["sampling error"]
     assert found.light == light
     assert found.value == pytest.approx(1 / np.sqrt(2 * (members - 1)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_there_is_no_noise_rounding_is_called_rounding(seed):
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(100, 3)) * [1.0, 100.0, 1.0]
+    targets = inputs @ [1.0, 2.0, 3.0] + 4
+    up = rue.LinearRUE().fit(rue.wrap(LinearRegression().fit(inputs, targets)), (inputs, targets)).check()
+    for name in ("at rest", "linearisation"):
+        assert up[name].light == "green", name
+        assert up[name].value == 0
+        assert "rounding" in up[name].found
 
 
 def test_a_damping_that_nobody_asked_for_is_amber():
@@ -402,6 +556,49 @@ def test_refits_that_transform_their_targets_are_compared_by_predictions():
         assert auditor.check(X[:40], refit=fitted, refits=4)["refits"].value > 0.95
 
 
+def test_refits_are_compared_at_the_same_rows_where_a_loader_shuffles():
+    found, kind = right("linear regression"), KINDS["linear regression"]
+    auditor = found.auditor()
+
+    def refit(rows):
+        return train(copy.deepcopy(found.net), found.X[rows], found.y[rows], kind.row_loss, 2.0)
+
+    loader = DataLoader(TensorDataset(found.X_new), batch_size=7, shuffle=True)
+    assert auditor.check(loader, refit=refit, refits=3)["refits"].value > 0.95
+
+
+def rare(count):
+    """Labels with so few rows of the last class that bootstrap samples lack it."""
+    labels = (y > 0).astype(int)
+    labels[:count] = 2
+    return labels
+
+
+def test_refits_on_samples_without_a_rare_class_are_left_out_and_counted():
+    def check(labels, refits):
+        model = rue.wrap(LogisticRegression().fit(X, labels))
+        auditor = rue.LinearRUE(damping=rue.solve.Fixed(0.01)).fit(model, (X, labels))
+        return auditor.check(X[:40], refit=lambda rows: LogisticRegression().fit(X[rows], labels[rows]), refits=refits)
+
+    found = check(rare(2), 12)["refits"].found
+    lost = int(found.split("; ")[-1].split()[0])
+    assert 0 < lost < 12
+    assert f"over {12 - lost} refits" in found
+    assert "lack a class" in found
+    assert "12 of 12" not in found
+
+
+def test_refits_that_raise_for_want_of_a_class_are_left_out():
+    labels = np.zeros(len(y), dtype=int)
+    labels[0] = 1
+    auditor = rue.LinearRUE().fit(rue.wrap(LogisticRegression().fit(X, labels)), (X, labels))
+    up = auditor.check(
+        refit=lambda rows: LogisticRegression().fit(X[rows], labels[rows]), refits=2, seed=6
+    )  # both lack row 0
+    assert "lack a class" in up.left_out["refits"]
+    assert "at rest" in up
+
+
 def test_weights_that_were_shuffled_among_refits_would_not_correlate():
     auditor = rue.LinearRUE().fit(rue.wrap(Ridge(alpha=1.0).fit(X, y)), (X, y))
     rng = np.random.default_rng(0)
@@ -421,6 +618,38 @@ def test_nothing_of_the_users_is_touched_and_a_seed_repeats():
     assert changed(before, module_picture(found.net)) == []
     assert torch.equal(state, torch.get_rng_state())
     assert auditor.check(found.X_new, seed=3) == first
+
+
+def test_one_check_that_cannot_be_made_takes_no_other_with_it(monkeypatch):
+    def refuses(_):
+        raise rue.errors.DataError("thresholds cross")
+
+    monkeypatch.setitem(CHECKS, "training fit", refuses)
+    found = right("linear regression").check()
+    assert found.left_out["training fit"] == "thresholds cross"
+    assert "at rest" in found
+
+
+def test_inputs_the_model_cannot_take_are_refused_as_by_an_audit():
+    auditor = right("linear regression").auditor()
+    wrong = torch.randn(5, 3, dtype=torch.float64)
+    with pytest.raises(rue.errors.ModelError, match="could not take inputs of shape") as audit:
+        auditor.audit(wrong)
+    with pytest.raises(rue.errors.ModelError) as check:
+        auditor.check(wrong)
+    assert str(check.value) == str(audit.value)
+
+
+@pytest.mark.parametrize("seed", [True, 2**70, "1", None])
+def test_seeds_that_no_generator_takes_are_refused(seed):
+    with pytest.raises(rue.errors.SettingError, match="seed must be a whole number"):
+        right("linear regression").check(seed=seed)
+
+
+def test_numpys_numbers_are_numbers():
+    auditor = rue.LinearRUE().fit(rue.wrap(Ridge(alpha=1.0).fit(X, y)), (X, y))
+    up = auditor.check(refit=ridge_refit(1.0), refits=np.int64(2), seed=np.int64(3))
+    assert up["refits"] == auditor.check(refit=ridge_refit(1.0), refits=2, seed=3)["refits"]
 
 
 def test_a_check_up_reads_as_a_table_and_as_text():
@@ -452,7 +681,7 @@ def test_the_light_of_a_check_up_is_the_worst_of_its_checks():
 
 
 def test_a_method_without_a_curvature_factors_none_that_is_too_large(monkeypatch):
-    monkeypatch.setattr("rue.checks.check_up.too_large", lambda *_: True)
+    monkeypatch.setattr("rue.checks.subject.too_large", lambda *_: True)
     up = right("linear regression").check(rue.Homoscedastic())
     assert "too large" in up.left_out["at rest"]
     assert "at rest" in right("linear regression").check()

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.calibrate.left_out_intervals import LeftOutRows
+from rue.checks.asked import asked
 from rue.checks.check import CheckUp
 from rue.checks.check_up import check_up
-from rue.checks.subject import Subject
+from rue.checks.subject import Audited, Subject
 from rue.classify import averaged, epistemic, flip_probability, probability
 from rue.collected import Collected
 from rue.concepts import Assessment, Assessor, Decision, Facts, Inputs, Model
@@ -152,7 +153,11 @@ class Auditor:
         """
         if self.trained is None:
             raise InputError(f"{self.method} keeps no training rows, so that there is nothing to check; fit it again")
-        _check_refits(refit, refits, seed)
+        refits, seed = asked(refit, refits, seed)
+        audited = None if inputs is None else Audited.of(inputs)
+        for part in () if audited is None else audited.parts:
+            for _ in self._chunks(part):  # refuses what the model cannot take, as `audit` does
+                pass
         thetas = getattr(getattr(self.assess, "ensemble", self.assess), "thetas", None)
         return check_up(
             Subject(
@@ -163,7 +168,7 @@ class Auditor:
                 self.trained.curvature,
                 members=None if thetas is None else len(thetas),
                 own_networks=self.predictor is not outputs,
-                inputs=inputs,
+                audited=audited,
                 refit=refit,
                 refits=refits,
                 seed=seed,
@@ -300,18 +305,6 @@ class Auditor:
             raise DataError("the model returns NaN or infinite predictions for some of these inputs; check them")
         decision = self.model.family.decision
         return found if decision is None else _classified(decision, found)
-
-
-def _check_refits(refit: Any, refits: int, seed: int) -> None:
-    if refit is not None and (not callable(refit) or isinstance(refit, torch.nn.Module)):
-        raise SettingError(
-            f"refit must be a function from row numbers to a trained model, got {type(refit).__name__}; give one that "
-            "trains on X[rows], y[rows]"
-        )
-    if isinstance(refits, bool) or not isinstance(refits, int) or refits < 2:
-        raise SettingError(f"refits must be a whole number of at least 2, got {refits!r}")
-    if not isinstance(seed, int):
-        raise SettingError(f"seed must be a whole number, so that the check can be repeated, got {seed!r}")
 
 
 def _classified(decision: Decision, found: Assessment) -> Assessment:

@@ -6,43 +6,55 @@ from rue.checks.check import Check, Light
 from rue.checks.distance import Distance, distance
 from rue.checks.subject import Subject
 from rue.checks.wrong_loss import better_loss
+from rue.curvature import GaussNewton
 
 NAME = "at rest"
-CLOSE = 0.1  # of a typical resampling step: its square, a hundredth, is what being off adds to a squared step
-ALL = 0.99999  # share of the decrement that another penalty takes away where parameters rest under it; for nets stopped
-# early it reached .954, after five steps of gradient descent from zero, which is a ridge regression's path, .99997
+# Of a typical resampling step: its square, a hundredth, is what being off adds to a squared step
+CLOSE = 0.1
+# Share of the decrement that another penalty takes away where parameters rest under it; for nets stopped early it
+# reached .954, after five steps of gradient descent from zero, which is a ridge regression's path, .99997
+ALL = 0.99999
 ALONG = 0.9  # share from which on another penalty is worth a word
 CHANCE = 1e-3  # of a direction at random sharing as much, in few parameters
 WORTH = 0.01  # of a step: below it, a share may come from the last digits of slow training
 FACTOR = 1.5  # penalties within it of the stated one are not told apart
+EQUAL = 1.05  # a factor this close to n is n
 LIMITS = (
     f"green below {CLOSE} of a typical resampling step: being off then adds a hundredth of its square; red where "
-    f"another penalty, more than {FACTOR} times off, or another loss is at rest here; distance alone is amber, because "
-    "a net that was stopped early is not at rest either"
+    f"another penalty, more than {FACTOR} times off, or another loss is at rest here, unless they are an estimator's "
+    "own; distance alone is amber, because a net that was stopped early is not at rest either"
 )
 
 
 def at_rest(subject: Subject) -> Check | str:
     """Measure, and where something is off, look for what would be at rest."""
     if not subject.model.family.stationary:
-        if "trees" in subject.model.describe():
-            return "trees are grown one after the other: no gradient is zero where they stop"
-        return "parameters are held by absolute values, or at zero, which no gradient shows"
-    if "projected_to" in subject.model.describe():
+        return (
+            "no gradient is zero here: trees are grown one after the other, and absolute values hold parameters at zero"
+        )
+    if subject.projected:
         return "the audit looks along a projection, where the penalty's own pull is not seen"
     seen = distance(subject.model, subject.reweighted, subject.factored.inverse)
+    if seen.decrement <= subject.rounding**2 * _size(subject):
+        told = (
+            f"the parameters are at rest up to rounding (Newton decrement {seen.decrement:.2g}, n = {subject.data.n})"
+        )
+        return Check(NAME, "green", 0.0, told, LIMITS, "")
     measured = (
         f"the parameters are {seen.steps:.2g} of a typical resampling step away from rest (Newton decrement "
         f"{seen.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
     )
-    other = _other_penalty(seen, subject)
+    if not subject.told:  # nobody can have told it another penalty or loss
+        light: Light = "green" if seen.steps <= CLOSE else "amber"
+        return _check(light, seen, measured, "" if light == "green" else _ESTIMATOR_ADVICE)
+    other = _other_penalty(seen, subject) if seen.steps > WORTH else None
     if other and seen.share >= ALL:
         return _check("red", seen, f"{measured}; they are at rest under {other}", _PENALTY_ADVICE)
     named = better_loss(subject, seen.steps, CLOSE) if seen.steps > WORTH else None
     if named is not None:
         said = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
         return _check("red", seen, f"{measured}; {said}", f"wrap the model with loss={named.name!r}, if trained so")
-    if other and seen.steps > WORTH:
+    if other:
         hint = f"{other} would take away {seen.share:.1%} of the decrement, as after stopping early too"
         return _check("amber", seen, f"{measured}; {hint}", f"{_PENALTY_ADVICE}; or train on until it rests")
     return (
@@ -58,6 +70,10 @@ _AMBER_ADVICE = (
     "train on until it rests, or read the audit as one of re-weighting around these parameters; if training had "
     "converged, these are other weights, other rows, row weights that were left out, AdamW's decay, or another loss"
 )
+_ESTIMATOR_ADVICE = (
+    "the loss and the penalty are the estimator's own, so that its search stopped before it was at rest: scale the "
+    "columns, raise max_iter or lower tol; if it had converged, these are other rows, or row weights that were left out"
+)
 
 
 def _other_penalty(seen: Distance, subject: Subject) -> str | None:
@@ -65,24 +81,31 @@ def _other_penalty(seen: Distance, subject: Subject) -> str | None:
     if seen.share < needed_share(subject.model.theta.numel()):
         return None
     if not seen.stated:
-        usable = seen.steps > WORTH and seen.factor > 0
-        return f"an l2 of {seen.factor:.3g} on the summed loss, where none was stated" if usable else None
-    if within(seen.factor, 1.0):
+        return f"an l2 of {seen.factor:.3g} on the summed loss, where none was stated" if seen.factor > 0 else None
+    n, total = subject.data.n, float(subject.data.weight.sum())
+    none = 0.01 / total
+    if _alike(seen.factor, 1.0, FACTOR) or seen.factor < -none:  # nobody trains with a negative penalty
         return None
-    total = float(subject.data.weight.sum())
-    if abs(seen.factor) < 0.01 / total:
+    if seen.factor < none:
         return "no penalty at all"
     said = f"a penalty {seen.factor:.3g} times as large as stated"
-    if within(seen.factor, total) or within(seen.factor, 1 / total):
-        return f"{said} (n = {total:g}, or 1/n: a mean was taken for a sum, or a sum for a mean)"
+    for size in (n, total):
+        if _alike(seen.factor, size, EQUAL) or _alike(seen.factor, 1 / size, EQUAL):
+            return f"{said} (n = {size:g}, or 1/n: a mean was taken for a sum, or a sum for a mean)"
     if abs(seen.factor - 0.5) < 0.02:
         return f"{said} (as for a loss twice as large: the squared error without its ½)"
     return said
 
 
-def within(factor: float, other: float) -> bool:
-    """The same penalty, up to `FACTOR`."""
-    return 1 / FACTOR <= factor / other <= FACTOR
+def _size(subject: Subject) -> float:
+    """θᵀHθ, what a decrement is rounded from: parameters off by ε of themselves have one of ε² of it."""
+    theta = subject.model.theta.double()
+    return float(theta @ GaussNewton().at(subject.model, subject.data).product(theta[None])[0])
+
+
+def _alike(factor: float, other: float, within: float) -> bool:
+    """The same penalty, up to a factor."""
+    return 1 / within <= factor / other <= within
 
 
 def needed_share(d: int) -> float:

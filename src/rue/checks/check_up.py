@@ -16,9 +16,8 @@ from rue.checks.sampling_error import sampling_error
 from rue.checks.solve import solve
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
-from rue.errors import NumericalError
+from rue.errors import NumericalError, RueError
 from rue.randomness import untouched
-from rue.solve.choice import too_large
 
 CHECKS: dict[str, Callable[[Subject], Check | str]] = {
     "mode": mode,
@@ -53,15 +52,13 @@ def check_up(subject: Subject) -> CheckUp:
 def _senseless(name: str, subject: Subject) -> str | None:
     if subject.own_networks and name not in FOREIGN:
         return "the method predicts with networks that it trained itself"
-    if name in OBJECTIVE and not subject.model.family.joint:
-        return "trees of a forest minimise no one objective"
-    if name in OBJECTIVE and subject.inverted is None and too_large(subject.model, subject.data):
-        return "the method factors no curvature, and this model's is too large to do so for a check: fit LinearRUE()"
-    return None
+    return subject.without_objective if name in OBJECTIVE else None
 
 
 def _made(check: Callable[[Subject], Check | str], subject: Subject) -> Check | str:
     try:
         return check(subject)
-    except NumericalError as error:  # a derivative or a factorisation that does not exist here
+    except RueError as error:  # one check that cannot be made here takes no other with it
+        if check is refits and not isinstance(error, NumericalError):
+            raise  # the caller's own function: an argument that is wrong
         return str(error)

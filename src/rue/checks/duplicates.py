@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 
 from rue.checks.check import ROWS, Check, Light
 from rue.checks.subject import Subject
 from rue.concepts import Inputs
-from rue.data import input_batches
+from rue.explain.people import named
 from rue.features import coordinates
 
 NAME = "duplicates"
@@ -26,17 +25,21 @@ LIMITS = (
 
 def duplicates(subject: Subject) -> Check | str:
     """Exact matches of all features, as the model reads them."""
-    if subject.inputs is None:
+    if subject.audited is None:
         return "no audited rows were given: auditor.check(inputs)"
-    training = _digests(batch.inputs for batch in subject.data.batches())
-    audited = _digests(input_batches(subject.inputs, subject.model))
+    widths: set[int] = set()
+    training = _digests((batch.inputs for batch in subject.data.batches()), widths)
+    audited = _digests(subject.audited.batches(subject.model), widths)
+    if len(widths) > 1:
+        return (
+            f"batches have {min(widths)} to {max(widths)} features per row, as texts padded batch by batch do: equal "
+            "rows cannot be told; pad all to the longest"
+        )
     times = Counter(training)
     twice = sum(count for count in times.values() if count > 1)
     same = np.flatnonzero([digest in times for digest in audited])
     m, n, rate = len(audited), len(training), twice / len(training)
     light = _light(len(same), m, rate, n)
-    index: Any = getattr(subject.inputs, "index", None)
-    ids = np.arange(m) if index is None or callable(index) else np.asarray(index)
     return Check(
         NAME,
         light,
@@ -48,7 +51,7 @@ def duplicates(subject: Subject) -> Check | str:
         if light == "green"
         else "take these rows out before errors are measured on them; split the data again, by "
         "patient or source where one has several rows",
-        tuple(ids[same[:ROWS]].tolist()),
+        tuple(named(subject.audited.source, same[:ROWS]).tolist()),
     )
 
 
@@ -63,10 +66,11 @@ def _light(same: int, m: int, rate: float, n: int) -> Light:
     return "red" if surprising and same >= SHARE * m else "amber"
 
 
-def _digests(batches: Iterable[Inputs]) -> list[bytes]:
-    """A fingerprint of every row."""
+def _digests(batches: Iterable[Inputs], widths: set[int]) -> list[bytes]:
+    """A fingerprint of every row; the numbers of features that were seen are added to `widths`."""
     found: list[bytes] = []
     for inputs in batches:
         rows = np.ascontiguousarray(coordinates(inputs)) + 0.0  # −0 is 0
+        widths.add(rows.shape[1])
         found += [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
     return found

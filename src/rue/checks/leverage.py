@@ -6,10 +6,8 @@ from rue.checks.check import ROWS, Check, Light
 from rue.checks.subject import Subject
 from rue.explain.people import row_ids
 
-OPTIMISTIC, CROWDED = (
-    0.3,
-    0.7,
-)  # of the rows' outputs: FACTS, section 3, 90 % intervals by leave-one-out covered .72 to .84
+# Of the rows' outputs: FACTS, section 3, 90 % intervals by leave-one-out covered .72 to .84
+OPTIMISTIC, CROWDED = 0.3, 0.7
 RISKY, AVOIDED, ALONE = 0.2, 0.5, 0.95  # Huber (1981), Robust Statistics, section 7.2; alone, a row decides its own fit
 
 
@@ -19,7 +17,7 @@ def effective_parameters(subject: Subject) -> Check | str:
     if isinstance(found, str):
         return found
     total, free = found.total, found.free
-    n = subject.data.n
+    n = int((subject.data.weight > 0).sum())  # the others are not there
     share = total / (n * free)
     light: Light = "green" if share <= OPTIMISTIC else "amber" if share <= CROWDED else "red"
     rows = f"n = {n} rows" if free == 1 else f"n = {n} rows of {free} free outputs"

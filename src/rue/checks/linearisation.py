@@ -3,7 +3,7 @@
 import torch
 
 from rue.checks.check import Check, Light
-from rue.checks.subject import Subject
+from rue.checks.subject import Subject, only_differences
 from rue.derivatives import member_outputs, outputs, pushed
 from rue.trees import leaves
 
@@ -29,19 +29,20 @@ def linearisation(subject: Subject) -> Check | str:
     now = outputs(model, inputs).double()
     straight = pushed(model, inputs, steps.to(dtype)).double().permute(2, 0, 1)  # (b, c, k)
     actual = member_outputs(model, (model.theta.double() + steps).to(dtype), inputs).double() - now
-    if model.family.decision == "largest":  # only differences of logits matter
-        straight, actual = (change - change.mean(-1, keepdim=True) for change in (straight, actual))
-    size = float(straight.square().mean().sqrt())
-    gap = float((actual - straight).square().mean().sqrt()) / size if size > 0 else 0.0
+    straight, actual = (only_differences(change, model) for change in (straight, actual))
+    size, miss = (float(change.square().mean().sqrt()) for change in (straight, actual - straight))
+    rows = len(leaves(inputs)[0])
+    over = f"over {len(steps)} re-weightings and {rows} {subject.rows_called} outputs at the moved parameters"
+    if miss <= subject.rounding * float(now.square().mean().sqrt()):
+        return Check(NAME, "green", 0.0, f"{over} are on the straight line, up to rounding", LIMITS, "")
+    gap = miss / size if size > 0 else float("inf")
     gap = gap if torch.isfinite(torch.tensor(gap)) else float("inf")
     light: Light = "green" if gap <= BENT else "red" if gap > BROKEN and subject.members is not None else "amber"
-    rows = len(leaves(inputs)[0])
     return Check(
         NAME,
         light,
         gap,
-        f"over {len(steps)} re-weightings and {rows} {subject.rows_called} outputs at the moved parameters miss the "
-        f"straight line by {gap:.2g} of the change (root mean squares)",
+        f"{over} miss the straight line by {gap:.2g} of the change (root mean squares)",
         LIMITS,
         "" if light == "green" else _advice(subject),
     )

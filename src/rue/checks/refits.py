@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from rue.checks.check import Check, Light
-from rue.checks.subject import Subject
+from rue.checks.subject import Audited, Subject, only_differences
 from rue.concepts import Model
-from rue.data import input_batches
 from rue.derivatives import outputs, pushed, weighted_gradients
 from rue.errors import ModelError, SettingError
 from rue.models import wrap
@@ -38,28 +37,32 @@ def refits(subject: Subject) -> Check | str:
         return "no training callable was given: auditor.check(refit=...)"
     if not subject.model.family.joint:
         return "a forest has no one objective whose change could be predicted"
-    raw: Any = subject.data.source.X if subject.inputs is None else subject.inputs
-    if subject.inputs is None and isinstance(raw, Dataset | DataLoader):
+    if subject.audited is None and isinstance(subject.data.source.X, Dataset | DataLoader):
         raise SettingError(
             "refits are compared at rows that can be read again: give inputs, auditor.check(inputs, refit=...)"
         )
+    rows = Audited.of(subject.data.source.X) if subject.audited is None else subject.audited
     drawn = Multinomial().draw(subject.data.units, subject.refits, generator(subject.seed))
     pull = weighted_gradients(subject.model, subject.data, (drawn - 1)[:, subject.data.unit])
     step = -subject.factored.inverse.solve(pull).vectors
-    parts = [(outputs(subject.model, x), pushed(subject.model, x, step)) for x in input_batches(raw, subject.model)]
+    parts = [(outputs(subject.model, x), pushed(subject.model, x, step)) for x in rows.batches(subject.model)]
     found, moved = (torch.cat(part).double().cpu().numpy() for part in zip(*parts, strict=True))
     said, now, response = np.moveaxis(moved, 2, 0), found, subject.model.response
     if response is not None:  # a refit may transform targets otherwise: predictions are compared
         said, now = said * response.slope(found), response.value(found)
     samples = track("refits", drawn, total=len(drawn))
-    done = [_predictions(_again(subject, weights), raw, now.shape) - now for weights in samples]
-    return _judged(subject, said, np.stack(done))
+    made = [_predictions(subject, _drawn_rows(subject, weights), rows, now.shape) for weights in samples]
+    kept = [i for i, predicted in enumerate(made) if predicted is not None]
+    lost = f"{len(made) - len(kept)} of {len(made)} bootstrap samples lack a class, and refits on them other outputs"
+    if len(kept) < 2:
+        return f"{lost}: merge rare classes, or ask for more refits"
+    done = np.stack([predicted - now for predicted in made if predicted is not None])
+    return _judged(subject, said[kept], done, f"; {lost}" if len(kept) < len(made) else "")
 
 
-def _judged(subject: Subject, said: Array, done: Array) -> Check:
+def _judged(subject: Subject, said: Array, done: Array, lost: str) -> Check:
     """Changes (b, m, k) predicted and seen."""
-    if subject.model.family.decision == "largest":  # only differences of logits matter
-        said, done = (change - change.mean(axis=-1, keepdims=True) for change in (said, done))
+    said, done = (only_differences(change, subject.model) for change in (said, done))
     size = float((said**2).sum())
     slope = float((said * done).sum()) / size if size > 0 else float("nan")
     both = float(np.sqrt(size * (done**2).sum()))
@@ -75,7 +78,8 @@ def _judged(subject: Subject, said: Array, done: Array) -> Check:
         light,
         correlation,
         f"over {len(said)} refits and m = {said.shape[1]} {subject.rows_called} predicted and actual changes correlate "
-        f"{correlation:.2f}; refits moved {slope:.2f} for each 1 predicted, and {size_ratio:.2f} times as far in all",
+        f"{correlation:.2f}; refits moved {slope:.2f} for each 1 predicted, and {size_ratio:.2f} times as far in all"
+        f"{lost}",
         LIMITS,
         ""
         if light == "green"
@@ -84,11 +88,14 @@ def _judged(subject: Subject, said: Array, done: Array) -> Check:
     )
 
 
-def _again(subject: Subject, weights: Tensor) -> Model:
-    """Train on a bootstrap sample: whole units, as often as they were drawn."""
+def _drawn_rows(subject: Subject, weights: Tensor) -> NDArray[np.int64]:
+    """A bootstrap sample: whole units, as often as they were drawn."""
+    return np.repeat(subject.data.ids.numpy(), weights[subject.data.unit].long().numpy())
+
+
+def _again(subject: Subject, rows: NDArray[np.int64]) -> Model:
+    """Train on a bootstrap sample."""
     assert subject.refit is not None
-    times = weights[subject.data.unit].long().numpy()
-    rows = np.repeat(subject.data.ids.numpy(), times)
     with untouched(), torch.enable_grad():
         made: Any = subject.refit(rows)
     if hasattr(made, "predict") and hasattr(made, "theta"):
@@ -99,11 +106,29 @@ def _again(subject: Subject, weights: Tensor) -> Model:
     return wrap(made, loss=rule) if isinstance(made, torch.nn.Module) else wrap(made)
 
 
-def _predictions(model: Model, raw: Any, shape: tuple[int, ...]) -> Array:
-    found = torch.cat([outputs(model, inputs) for inputs in input_batches(raw, model)]).double().cpu().numpy()
+def _predictions(subject: Subject, drawn: NDArray[np.int64], rows: Audited, shape: tuple[int, ...]) -> Array | None:
+    """What a refit predicts (m, k); None where its sample lacks a class, and it therefore knows fewer."""
+    try:
+        model = _again(subject, drawn)
+    except ValueError:  # also of an estimator that is given one class only
+        if _lacks_a_class(subject, drawn):
+            return None
+        raise
+    found = torch.cat([outputs(model, inputs) for inputs in rows.batches(model)]).double().cpu().numpy()
     if found.shape != shape:
+        if _lacks_a_class(subject, drawn):
+            return None
         raise ModelError(
             f"refit returned a model that predicts {found.shape} where the audited one predicts {shape}; train the "
             "same architecture on the same columns again"
         )
     return np.asarray(found if model.response is None else model.response.value(found))
+
+
+def _lacks_a_class(subject: Subject, drawn: NDArray[np.int64]) -> bool:
+    """Whether a label of the training rows is none of the sample's."""
+    if subject.model.family.decision is None or subject.data.source.y is None:
+        return False
+    y: Any = subject.data.source.y
+    labels = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    return len(np.unique(labels[drawn])) < len(np.unique(labels[subject.data.ids.numpy()]))

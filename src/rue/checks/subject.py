@@ -1,12 +1,14 @@
 """What is looked at: a model, its training rows, and the curvature the audit is made with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from rue.checks.hat import Leverages, leverages
 from rue.concepts import CurvatureRule, Facts, Inputs, Model
@@ -15,11 +17,12 @@ from rue.data import Rows, input_batches
 from rue.derivatives import outputs, weighted_gradients
 from rue.randomness import generator
 from rue.resample import Multinomial
-from rue.solve.choice import Inverted, invert
-from rue.trees import leaves, take
+from rue.solve.choice import Inverted, invert, too_large
+from rue.trees import take
 
 DRAWS = 64  # re-weightings behind the size of a typical resampling step: known to √(2/64) at worst, of one parameter
 CELLS = 2**25  # weights drawn at once, at most: fewer re-weightings of very many rows
+UNITS = 32.0  # of rounding, in what is added up over few hundred rows and a solve: less cannot be told from zero
 LOOKED_AT = 200  # rows whose outputs are compared
 
 
@@ -34,7 +37,7 @@ class Subject:
     curvature: CurvatureRule | None = None
     members: int | None = None  # of methods that sample
     own_networks: bool = False  # the method predicts with networks that it trained itself
-    inputs: Any = field(default=None, repr=False)  # audited rows, raw
+    audited: "Audited | None" = field(default=None, repr=False)
     refit: Callable[[Any], Any] | None = field(default=None, repr=False)
     refits: int = 8
     seed: int = 0
@@ -62,14 +65,61 @@ class Subject:
     @cached_property
     def looked_at(self) -> Inputs:
         """Some audited rows, else training rows, spread over the first batch."""
-        source = self.data.batches() if self.inputs is None else input_batches(self.inputs, self.model)
-        first = next(iter(source))
-        return some(first.inputs if self.inputs is None else first)
+        if self.audited is None:
+            return some(next(self.data.batches()).inputs)
+        return some(next(self.audited.batches(self.model)))
 
     @property
     def rows_called(self) -> str:
         """Whose outputs are looked at."""
-        return "training rows" if self.inputs is None else "audited rows"
+        return "training rows" if self.audited is None else "audited rows"
+
+    @property
+    def rounding(self) -> float:
+        """Of numbers in the model's precision, relative to the parts they are made of."""
+        return UNITS * torch.finfo(self.model.theta.dtype).eps
+
+    @property
+    def told(self) -> bool:
+        """Whether loss and penalty were told by the user; those of an estimator are read off it."""
+        return hasattr(self.model, "rule")
+
+    @property
+    def projected(self) -> bool:
+        """Whether the audit looks along a projection of the parameters."""
+        return hasattr(self.model, "inner")
+
+    @cached_property
+    def without_objective(self) -> str | None:
+        """Why nothing can be said of an objective and its curvature; None where it can."""
+        if not self.model.family.joint:
+            return "trees of a forest minimise no one objective"
+        if self.inverted is None and too_large(self.model, self.data):
+            return (
+                "the method factors no curvature, and this model's is too large to do so for a check: fit LinearRUE()"
+            )
+        return None
+
+
+@dataclass(frozen=True)
+class Audited:
+    """The audited rows, drawn once: a loader that shuffles would give others on every pass."""
+
+    parts: tuple[Any, ...] = field(repr=False)  # raw: a refit may read them in its own way
+    source: Any = field(repr=False)  # as the user gave them
+
+    @classmethod
+    def of(cls, inputs: Any) -> "Audited":
+        """Keep arrays and frames as they are, and what a loader yields."""
+        if not isinstance(inputs, Dataset | DataLoader):
+            return cls((inputs,), inputs)
+        as_given: Any = SimpleNamespace(read=lambda batch: batch)
+        return cls(tuple(input_batches(inputs, as_given)), inputs)
+
+    def batches(self, model: Model) -> Iterator[Inputs]:
+        """Every row once, as a model reads it, in the same order on every pass."""
+        for part in self.parts:
+            yield from input_batches(part, model)
 
 
 @dataclass(frozen=True)
@@ -95,9 +145,3 @@ def gauss_newton(model: Model, data: Rows) -> Inverted:
     if model.family.decision == "largest":  # only their differences matter
         logits = outputs(model, take(next(data.batches()).inputs, slice(0, 1))).shape[1]
     return invert(GaussNewton().at(model, data), None, None, logits)
-
-
-def some(inputs: Inputs, count: int = LOOKED_AT) -> Inputs:
-    """At most `count` rows, evenly spread."""
-    n = len(leaves(inputs)[0])
-    return inputs if n <= count else take(inputs, torch.linspace(0, n - 1, count).long())

@@ -1,21 +1,27 @@
 """Does the model fit its own training rows better than a constant? Shuffled targets and foreign rows do not."""
 
+from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, Light
 from rue.checks.subject import Subject
 from rue.concepts import Model
 from rue.derivatives import outputs
+from rue.errors import RueError
 
 NAME = "training fit"
 ERRORS = 2.0  # standard errors of the difference: 2 to 3 % of models without any skill would be beyond it, either side
+MATTERS = 1e-3  # of the constant's loss: less is rounding, or of no account, however many rows say so
+WALL = 1e6  # times the loss at the start, where there is none: finite, because a line search interpolates
 LIMITS = (
     f"green where the model beats the best constant output by more than {ERRORS:g} standard errors of the difference "
-    f"over the rows, red where the constant beats the model by that much, amber between"
+    f"over the rows; red where the constant beats the model by that much and by {MATTERS:.1%} of its loss, and the "
+    "objective is not at rest on these rows; amber between"
 )
 
 
@@ -37,7 +43,10 @@ def training_fit(subject: Subject) -> Check | str:
     mean = float((shares * better).sum())
     error = sqrt(float((shares.square() * (better - mean).square()).sum()))
     score = mean / error if error > 0 else 0.0
-    light: Light = "green" if score > ERRORS else "red" if score < -ERRORS else "amber"
+    light: Light = "green" if score > ERRORS else "amber"
+    advice = "" if light == "green" else _AMBER
+    if score < -ERRORS and -mean > MATTERS * float((shares * others.abs()).sum()):
+        light, advice = ("amber", _HELD) if _rests(subject) else ("red", _RED)
     return Check(
         NAME,
         light,
@@ -45,30 +54,71 @@ def training_fit(subject: Subject) -> Check | str:
         f"the mean loss of n = {data.n} training rows is {float((shares * losses).sum()):.3g}, that of the best "
         f"constant {float((shares * others).sum()):.3g}: a difference of {mean:.3g} ± {error:.2g} (standard error)",
         LIMITS,
-        {"green": "", "amber": _AMBER, "red": _RED}[light],
+        advice,
     )
 
 
 _AMBER = "the model says little more of its training rows than a constant: check that it was trained, and on these rows"
+_HELD = (
+    "the model is at rest on these rows, and still a constant fits them better: its penalty, or a missing intercept, "
+    "keeps it from one; leave the bias out of the penalty, or centre the targets"
+)
 _RED = "targets and inputs do not belong together: check the order of rows and targets, their scaling and the weights"
 
 
-def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Tensor:
-    """The outputs (k,) that fit all rows best when every row gets the same."""
-    total = sum(float(weight.sum()) for _, _, weight in batches)
-    start = sum((weight[:, None] * found.double()).sum(0) for found, _, weight in batches) / total
-    constant = torch.as_tensor(start).detach().clone().requires_grad_()
-    search = torch.optim.LBFGS([constant], max_iter=100, line_search_fn="strong_wolfe", tolerance_grad=1e-9)
+def _rests(subject: Subject) -> bool:
+    """Whether the objective is at rest on these rows: then they are those of training, with their own targets."""
+    if subject.without_objective is not None:
+        return False
+    try:
+        found = at_rest(subject)
+    except RueError:
+        return False
+    return isinstance(found, Check) and found.light == "green"
 
-    def objective() -> Tensor:
-        search.zero_grad()
+
+def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Tensor:
+    """The outputs (k,) that fit all rows best when every row gets the same.
+
+    Searched in units of the model's own outputs and of its loss, so that other units of the targets find the same.
+    """
+    total = sum(float(weight.sum()) for _, _, weight in batches)
+    start = (
+        torch.as_tensor(sum((weight[:, None] * found.double()).sum(0) for found, _, weight in batches)).detach() / total
+    )
+    squares = sum((weight[:, None] * found.double().square()).sum(0) for found, _, weight in batches)
+    unit = torch.as_tensor(squares / total).sqrt()
+    unit = torch.where(unit > 0, unit, 1.0).detach()
+
+    def mean_loss(constant: Tensor) -> Tensor:
         mean = torch.zeros((), dtype=torch.float64, device=constant.device)
         for found, targets, weight in batches:
             losses = model.loss(constant.to(found.dtype).expand_as(found), targets)
             mean = mean + (weight * losses.double()).sum() / total
-        mean.backward()
         return mean
 
     with torch.enable_grad():
-        search.step(objective)
-    return constant.detach()
+        return start + unit * _least(lambda moved: mean_loss(start + unit * moved), unit)
+
+
+def _least(objective: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+    """Where an objective is least, searched from zero; where it does not exist it is a wall."""
+    moved = torch.zeros_like(like, requires_grad=True)
+    with torch.no_grad():
+        size = abs(float(objective(moved))) or 1.0
+    search = torch.optim.LBFGS(
+        [moved], max_iter=100, line_search_fn="strong_wolfe", tolerance_grad=1e-9, tolerance_change=0.0
+    )
+
+    def evaluated() -> Tensor:
+        search.zero_grad()
+        try:
+            value = objective(moved) / size
+        except RueError:  # thresholds of an ordinal model that cross
+            moved.grad = torch.zeros_like(moved)
+            return moved.new_tensor(WALL)
+        value.backward()
+        return value
+
+    search.step(evaluated)
+    return moved.detach()

@@ -89,6 +89,11 @@ class TrainingTable:
 
 
 def row_ids(data: Rows) -> NDArray[Any]:
-    """The user's own id of each row: a frame's index, else its number (n,)."""
-    ids, index = data.ids.numpy(), getattr(data.source.X, "index", None)
-    return ids if index is None or callable(index) else np.asarray(index)[ids]
+    """The user's own id of each training row (n,)."""
+    return named(data.source.X, data.ids.numpy())
+
+
+def named(source: Any, numbers: Whole) -> NDArray[Any]:
+    """Rows of a frame by its index; of anything else by their numbers."""
+    index = getattr(source, "index", None)
+    return numbers if index is None or callable(index) else np.asarray(index)[numbers]
