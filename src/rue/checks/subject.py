@@ -18,7 +18,7 @@ from rue.derivatives import outputs, weighted_gradients
 from rue.randomness import generator
 from rue.resample import Multinomial
 from rue.solve.choice import Inverted, invert, too_large
-from rue.trees import take
+from rue.trees import leaves, take
 
 DRAWS = 64  # re-weightings behind the size of a typical resampling step: known to √(2/64) at worst, of one parameter
 CELLS = 2**25  # weights drawn at once, at most: fewer re-weightings of very many rows
@@ -145,3 +145,14 @@ def gauss_newton(model: Model, data: Rows) -> Inverted:
     if model.family.decision == "largest":  # only their differences matter
         logits = outputs(model, take(next(data.batches()).inputs, slice(0, 1))).shape[1]
     return invert(GaussNewton().at(model, data), None, None, logits)
+
+
+def only_differences(change: Any, model: Model) -> Any:
+    """Changes (..., k) of outputs; of logits that only their differences matter of, without their mean."""
+    return change - change.mean(-1)[..., None] if model.family.decision == "largest" else change
+
+
+def some(inputs: Inputs, count: int = LOOKED_AT) -> Inputs:
+    """At most `count` rows, evenly spread."""
+    n = len(leaves(inputs)[0])
+    return inputs if n <= count else take(inputs, torch.linspace(0, n - 1, count).long())
