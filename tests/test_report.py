@@ -704,3 +704,106 @@ def test_saving_writes_the_page_and_the_json_beside_it(made, tmp_path):
     assert json.loads(data.read_text()) == made.document
     assert made.document["title"] in page.read_text()
     assert (page.name, data.name) == ("audit.html", "audit.json")
+
+
+def test_saving_appends_to_a_name_with_a_dot(made, tmp_path):
+    page, data = made.save(tmp_path / "audit_v1.2")
+    assert (page.name, data.name) == ("audit_v1.2.html", "audit_v1.2.json")
+
+
+def test_a_loader_that_shuffles_is_refused():
+    from torch.utils.data import DataLoader, TensorDataset
+
+    auditor, X, y = network()
+    rows = TensorDataset(X[:60])
+    with pytest.raises(DataError, match="does not shuffle"):
+        rue.report(auditor, DataLoader(rows, batch_size=8, shuffle=True), y[:60])
+    assert rue.report(auditor, DataLoader(rows, batch_size=8), y[:60], baselines=False).document
+
+
+# --- words for each method ------------------------------------------------------------------------
+
+
+def small_net():
+    X = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
+    y = X[:, 0] + 0.1 * torch.randn(60, generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    return rue.wrap(net, loss="squared_error", l2=1.0), X[:40], y[:40], X[40:], y[40:]
+
+
+def integrated(name, seed=0):
+    from rue import integrated as methods
+
+    short = methods.Adam(epochs=2)
+    if name == "PBP":
+        return methods.PBP(epochs=2, seed=seed)
+    more = {"members": 5} if name == "RefitBootstrap" else {"members": 3}
+    return getattr(methods, name)(training=short, seed=seed, **more)
+
+
+@pytest.mark.parametrize("name", ["DeepEnsemble", "MCDropout", "PBP"])
+def test_a_method_with_networks_of_its_own_says_so_everywhere(name):
+    model, X, y, X_new, y_new = small_net()
+    auditor = integrated(name).fit(model, (X, y))
+    document = rue.report(auditor, X_new, y_new, baselines=False).document
+    assert document["verdict"]["light"] == "amber"
+    assert "Most checks could not be made" in document["verdict"]["text"]
+    for part in ("identity", "method", "use"):
+        assert "trained" in lead(document, part)
+        assert "itself" in lead(document, part) or "of its own" in lead(document, part)
+    assert f"{name} trained networks of its own" in block(document, "limits")["items"][0]
+    assert "networks that the method trained itself" in row(document, "terms", term="Std")["means"]
+    said = " ".join(strings(document))
+    assert "re-weight" not in said
+    assert "of the wrapped module; the method's own networks are told by its settings and seed" in said
+    other = rue.report(integrated(name, seed=1).fit(model, (X, y)), X_new, y_new, baselines=False).document
+    assert fact(other, "fingerprints", "Weights") != fact(document, "fingerprints", "Weights")
+
+
+def test_refits_on_resampled_rows_are_told_from_re_weighting():
+    model, X, y, X_new, y_new = small_net()
+    document = rue.report(integrated("RefitBootstrap").fit(model, (X, y)), X_new, y_new, baselines=False).document
+    assert "trained again on resampled rows" in block(document, "limits")["items"][0]
+    assert "trained again" in row(document, "terms", term="Std")["means"]
+    assert "re-weight" not in " ".join(strings([block(document, "limits")["items"][:4], block(document, "terms")]))
+
+
+def test_a_posterior_is_not_called_resampling(fitted):
+    auditor, X, y = fitted
+    laplace = rue.methods.Laplace(linearised=True).fit(auditor.model, auditor.trained.data.source)
+    document = rue.report(laplace, X, y, baselines=False).document
+    assert "posterior" in row(document, "terms", term="Std")["means"]
+    assert "standard deviation of the prediction" in row(document, "terms", term="Score")["means"]
+    assert "re-weight" not in " ".join(strings([block(document, "limits")["items"][:4], block(document, "terms")]))
+
+
+def test_scores_of_classifiers_are_named_for_what_they_are():
+    auditor, X, y = classes()
+    data = auditor.trained.data.source
+    logits = rue.report(rue.LinearRUE().fit(auditor.model, data), X, y, baselines=False).document
+    assert "standard deviation of the logits" in row(logits, "terms", term="Score")["means"]
+    own = rue.report(rue.methods.Confidence().fit(auditor.model, data), X, y, baselines=False).document
+    assert "the model's own" in row(own, "terms", term="Probability")["means"]
+    assert "averaged over the training sets" not in " ".join(strings(own))
+
+
+def test_a_density_gives_no_predictive_distribution_whatever_the_loss(fitted):
+    auditor, X, y = fitted
+    density = rue.KernelDensity().fit(auditor.model, auditor.trained.data.source)
+    found = rue.report(density, X, y, baselines=False).document["predictions"]["guarantee"]
+    assert "gives no predictive distribution, and so no interval" in found
+
+
+def test_both_dampings_are_named(fitted, made):
+    assert fact(made.document, "fit", "Damping of similarity and resampling") is not None
+    base = fitted[0].trained.inverted.damped
+    assert fact(made.document, "fit", "Damping of residuals and leave-one-out") == pytest.approx(base.value)
+
+
+def test_checks_that_do_not_apply_are_no_limitation(made):
+    assert any("sampling error" in item for item in block(made.document, "checks-not-applicable")["items"])
+    assert [item.split(":")[0] for item in block(made.document, "checks-left-out")["items"]] == ["Left out, refits"]
+    limits = block(made.document, "limits")["items"]
+    assert any("refits was left out" in item for item in limits)
+    assert not any("sampling error" in item for item in limits)

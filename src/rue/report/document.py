@@ -57,12 +57,22 @@ class Report:
 
     def save(self, path: str | Path = "audit.html") -> tuple[Path, Path]:
         """Write the page, and the JSON beside it."""
-        page = Path(path).with_suffix(".html")
+        page, data = places(path)
         page.parent.mkdir(parents=True, exist_ok=True)
-        data = page.with_suffix(".json")
         page.write_text(self.html(), encoding="utf-8")
         data.write_text(self.json(), encoding="utf-8")
         return page, data
+
+
+def places(path: str | Path) -> tuple[Path, Path]:
+    """Where the page and the JSON go.
+
+    >>> [str(place) for place in places("audit_v1.2")]
+    ['audit_v1.2.html', 'audit_v1.2.json']
+    """
+    given = Path(path)
+    page = given if given.suffix == ".html" else given.with_name(f"{given.name}.html")
+    return page, page.with_suffix(".json")
 
 
 def report(

@@ -2,8 +2,9 @@
 
 from rue.report.blocks import Section, listed, section
 from rue.report.case import Case
-from rue.report.fitness import checks
+from rue.report.fitness import checks, missing_checks
 from rue.report.phrases import listing, of, rows
+from rue.report.spreads import words
 from rue.report.subgroups import SMALL, small_groups
 
 FEW = 100  # audited rows with an outcome below which intervals are wide
@@ -31,17 +32,14 @@ def limitations(case: Case) -> Section:
 
 
 def _method(case: Case) -> list[str]:
+    what = "Leave-one-out" if case.auditor.lens is not None else "The score"
     said = [
-        "The spread is that of re-weighting the training rows around the trained parameters, to first order. It is not "
-        "training from scratch: another start, other settings or another search are no part of it.",
-        "Leave-one-out sees no shift: rows unlike all training rows may be worse than any number here says.",
+        words(case).limit,
+        f"{what} sees no shift of all rows together: rows unlike all training rows may be worse than any "
+        "number here says.",
         "Intervals in this report take the audited rows for independent of each other and drawn from where the model "
         "is used; rows of one patient or one day are fewer than they look.",
     ]
-    if case.auditor.trained is None:
-        said[0] = (
-            f"{case.auditor.method} trains networks of its own: its spread is theirs, and the prediction is their mean."
-        )
     if case.auditor.facts.get("held_fixed"):
         said.append(f"Held fixed: {case.auditor.facts['held_fixed']}.")
     if case.auditor.facts.get("projected_to") or "projection" in str(case.auditor.facts.get("structure", "")):
@@ -55,7 +53,7 @@ def _method(case: Case) -> list[str]:
 
 
 def _checks(case: Case) -> list[str]:
-    made, missing = checks(case), case.checkup.left_out
+    made, missing = checks(case), missing_checks(case)
     if not made:
         return ["No fitness checks were made."]
     found = [

@@ -11,6 +11,7 @@ from rue.report.case import Case
 from rue.report.influences import influential
 from rue.report.phrases import number, percent
 from rue.report.plain import identifiers, shortened
+from rue.report.spreads import words
 
 MOST = 10_000  # rows in the report
 OUTPUTS = 5  # of several
@@ -121,7 +122,8 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     for j in range(min(prediction.shape[1], OUTPUTS)):
         after, of = ("", "") if single else (f"_{j}", f" of output {j}")
         values[f"prediction{after}"] = prediction[:, j]
-        columns.append(_column(f"prediction{after}", f"Prediction{of}", "What the audited model predicts."))
+        who = "the method's own networks predict" if case.own_networks else "the audited model predicts"
+        columns.append(_column(f"prediction{after}", f"Prediction{of}", f"What {who}."))
         if case.interval is not None:
             lower, upper = (end.reshape(case.m, -1)[:, j] for end in case.interval[:2])
             values |= {f"lower{after}": lower, f"upper{after}": upper}
@@ -148,8 +150,8 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
 
 def _spreads(case: Case, j: int, after: str, of: str) -> tuple[dict[str, Any], list[Column]]:
     known = {
-        "std": (case.audit.std, "Resampling std", "With other training rows it would change by about so much."),
-        "noise_std": (case.audit.noise_std, "Noise std", "Everything in the spread that is not resampling."),
+        "std": (case.audit.std, f"{words(case).called} std", words(case).std),
+        "noise_std": (case.audit.noise_std, "Noise std", "Everything else in the spread."),
         "total_std": (case.audit.total_std, "Total std", "The size of error to expect."),
     }
     values, card = {}, []
@@ -168,8 +170,7 @@ def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     card: list[Column] = []
     if audit.probability is not None and np.asarray(audit.label).ndim == 1:
         values["probability"] = audit.probability.max(axis=1)
-        said = "Of the most likely class, averaged over the training sets that might have been."
-        columns.append(_column("probability", "Probability", said))
+        columns.append(_column("probability", "Probability", words(case).probability))
     if case.sets is not None:
         names = _class_names(case, case.sets.members.shape[1])
         values["set"] = [", ".join(names[chosen]) or "no class" for chosen in case.sets.members]
@@ -186,13 +187,11 @@ def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
         columns.append(_column("actual", "Outcome", "What was observed.", "text"))
     if audit.flip_probability is not None:
         values["flip_probability"] = audit.flip_probability
-        card.append(
-            _column("flip_probability", "Flip probability", "That another training set would decide otherwise.")
-        )
+        card.append(_column("flip_probability", "Flip probability", words(case).flip))
     if audit.epistemic is not None:
         values["epistemic"] = audit.epistemic
         card.append(
-            _column("epistemic", "Due to the training set", "Nats of uncertainty that are due to the training set.")
+            _column("epistemic", "Due to the spread", "Nats of uncertainty that are due to the spread of the logits.")
         )
     return values, columns, card
 

@@ -5,7 +5,7 @@ from typing import Any
 from rue.report.blocks import Block
 from rue.report.case import Case
 from rue.report.estimates import Estimate
-from rue.report.fitness import RANK, checks
+from rue.report.fitness import RANK, checks, missing_checks, most_missing
 from rue.report.measures import Metrics
 from rue.report.phrases import listing, number, percent, rows
 from rue.report.shift import Beyond
@@ -18,6 +18,9 @@ def verdict(case: Case) -> Block:
     if not made:
         return {"light": "amber", "text": f"No fitness checks were made; {handled}."}
     worst = max((check.light for check in made), key=RANK.__getitem__)
+    if most_missing(case) and worst != "red":
+        total = len(made) + len(missing_checks(case))
+        return {"light": "amber", "text": f"Most checks could not be made, {len(made)} of {total} were; {handled}."}
     bad = [str(check.name) for check in made if check.light == worst and worst in ("red", "amber")]
     if not bad:
         return {"light": worst, "text": f"{_passed(made)}; {handled}."}
