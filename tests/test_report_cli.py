@@ -36,6 +36,7 @@ def folder(tmp_path, monkeypatch):
     frame[:100].to_csv("train.csv", index=False)
     frame[100:].to_csv("audited.csv", index=False)
     frame[100:].drop(columns="y").to_csv("unlabelled.csv", index=False)
+    frame[100:].assign(y=[None] * 3 + frame["y"][103:].tolist()).to_csv("holes.csv", index=False)
     return tmp_path
 
 
@@ -127,6 +128,10 @@ def test_an_exported_program_is_read(folder):
         (("no_such_module:net", "train.csv", "audited.csv", "--target", "y"), "cannot be imported"),
         (("none.txt", "train.csv", "audited.csv", "--target", "y", "--drop", "arm", "--drop", "who"), "cannot be read"),
         (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--previous", "train.csv"), "earlier report"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--id", "y"), "both --id and --target"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--id", "who", "--group", "who"), "several rows"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--drop", "arms"), "'arms' to drop"),
+        (("trees.txt", "train.csv", "holes.csv", "--target", "y"), "3 of 60 rows of holes.csv have no y"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_one(trees, arguments, said):

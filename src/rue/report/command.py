@@ -41,9 +41,20 @@ class Order:
 def run(order: Order) -> Report:
     """Read the tables and the model, fit the best method to it, check and report."""
     _check_places(order)
+    _check_columns(order)
     train, audited = (_table(path) for path in (order.train, order.audited))
     if order.target not in train:
         raise DataError(f"{order.train} has no column {order.target!r}; its columns are {_listed(train)}")
+    for name in order.drop:
+        if name not in train and name not in audited:
+            raise DataError(f"{order.train} has no column {name!r} to drop; its columns are {_listed(train)}")
+    for frame, path in ((train, order.train), (audited, order.audited)):
+        missing = int(frame[order.target].isna().sum()) if order.target in frame else 0
+        if missing:
+            raise DataError(
+                f"{missing} of {len(frame)} rows of {path} have no {order.target}; take these rows out of the table, "
+                "or take the column out of a table of rows to audit"
+            )
     for name in order.group:
         if name not in audited:
             raise DataError(f"{order.audited} has no column {name!r} to group by; its columns are {_listed(audited)}")
@@ -51,9 +62,9 @@ def run(order: Order) -> Report:
         _indexed(frame, order.identity, path) for frame, path in ((train, order.train), (audited, order.audited))
     )
     features = [name for name in train.columns if name not in (order.target, *order.drop)]
-    missing = [str(name) for name in features if name not in audited]
-    if missing:
-        raise DataError(f"{order.audited} lacks the columns {', '.join(missing)} of {order.train}; add or --drop them")
+    lacking = [str(name) for name in features if name not in audited]
+    if lacking:
+        raise DataError(f"{order.audited} lacks the columns {', '.join(lacking)} of {order.train}; add or --drop them")
     X, X_new, unknown = _prepared(train[features], audited[features], order)
     model = wrap(load(order.model), loss=order.loss, l2=order.l2, reduction=order.reduction)
     auditor = best_method(model).fit(model, (X, train[order.target]))
@@ -113,6 +124,14 @@ def _check_places(order: Order) -> None:
         for source in given:
             if place.exists() and source.exists() and place.samefile(source):
                 raise InputError(f"{place} would be written over, and it is read for this report; choose another --out")
+
+
+def _check_columns(order: Order) -> None:
+    """Refuse a column that is asked to be two things."""
+    if order.identity is not None and order.identity == order.target:
+        raise InputError(f"{order.identity!r} is both --id and --target; name another column of ids, or none")
+    if order.identity in order.group:
+        raise InputError(f"{order.identity!r} is both --id and --group; group by a column that several rows share")
 
 
 def _table(path: Path) -> "pd.DataFrame":

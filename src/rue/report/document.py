@@ -53,7 +53,7 @@ class Report:
 
     def json(self) -> str:
         """The same content, valid under the published schema."""
-        return json.dumps(self.document, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        return _compact(self.document) + "\n"
 
     def save(self, path: str | Path = "audit.html") -> tuple[Path, Path]:
         """Write the page, and the JSON beside it."""
@@ -120,7 +120,7 @@ def _document(case: Case) -> dict[str, Any]:
     """All but the date and the seconds, with the id of the rest filled in."""
     found, covered, far = metrics(case), coverage(case), beyond(case)
     introduction, table = predictions(case)
-    title = case.asked.title or f"Audit of {case.m} predictions"
+    title = case.asked.title or f"Audit of {rows(case.m, 'prediction')}"
     made = plain(
         {
             "schema": earlier.SCHEMA,
@@ -138,7 +138,7 @@ def _document(case: Case) -> dict[str, Any]:
     before = case.asked.previous
     if before is not None:
         made["sections"][0]["blocks"] += plain(earlier.changes(before, made))
-    named["value"] = sha256(json.dumps(made, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+    named["value"] = sha256(_compact(made, sort_keys=True).encode()).hexdigest()
     return dict(made)
 
 
@@ -158,6 +158,10 @@ def _sections(case: Case, found: Metrics, far: list[Beyond], introduction: Secti
         monitoring(case),
         crosswalk(),
     ]
+
+
+def _compact(document: Any, *, sort_keys: bool = False) -> str:
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
 
 
 def _created(case: Case, seconds: float) -> dict[str, Any]:

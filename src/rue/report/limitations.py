@@ -20,8 +20,8 @@ def limitations(case: Case) -> Section:
     """Of the method, of the data, of this report."""
     found = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
     lead = (
-        f"{len(found)} limitations of this audit of {case.m} predictions, and {len(UNTESTED)} things that were not "
-        "tested. Read them with every number above."
+        f"{len(found)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that were "
+        "not tested. Read them with every number above."
     )
     return section(
         "limitations",
@@ -35,8 +35,7 @@ def _method(case: Case) -> list[str]:
     what = "Leave-one-out" if case.auditor.lens is not None else "The score"
     said = [
         words(case).limit,
-        f"{what} sees no shift of all rows together: rows unlike all training rows may be worse than any "
-        "number here says.",
+        f"{what} sees no shift: rows unlike all training rows may be worse than any number here says.",
         "Intervals in this report take the audited rows for independent of each other and drawn from where the model "
         "is used; rows of one patient or one day are fewer than they look.",
     ]
@@ -66,8 +65,8 @@ def _data(case: Case) -> list[str]:
     found = []
     if case.outcome is None:
         found.append(
-            f"Errors, calibration and coverage were not assessed: {case.unknown_outcome}. Scores without outcomes "
-            "rank; nothing here shows that they rank errors."
+            f"Errors, calibration and coverage were not assessed: {case.unknown_outcome}. Scores rank; nothing "
+            "here shows that they rank errors."
         )
     elif case.m < FEW:
         found.append(f"Only {rows(case.m)} have an outcome: intervals are wide, and rare failures are not seen.")
@@ -88,6 +87,6 @@ def _policy(case: Case) -> list[str]:
     if not case.default_policy:
         return []
     return [
-        f"The thresholds are a default made of these very {case.m} rows, not of a decision by the owner and not of "
+        f"The thresholds are a default made of these very {rows(case.m)}, not of a decision by the owner and not of "
         "held-out rows with outcomes: they say what a review of some rows would take, not what errors remain."
     ]

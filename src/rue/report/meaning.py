@@ -64,7 +64,7 @@ def use(case: Case) -> Section:
 
 
 def _caption(case: Case) -> str:
-    return f"What the numbers of {case.auditor.method} mean for these {case.m} predictions"
+    return f"What the numbers of {case.auditor.method} mean for {rows(case.m, 'prediction')}"
 
 
 def _terms(case: Case) -> list[Block]:
@@ -128,7 +128,7 @@ def _term(term: str, means: str, but: str) -> Block:
 def _percentile(case: Case) -> Block:
     return _term(
         "Percentile",
-        f"The share of these {case.m} predictions whose score is not higher, ties by their mean.",
+        f"The share of {rows(case.m, 'prediction')} whose score is not higher, ties by their mean.",
         "Anything beyond these rows: among easier rows the same score has a higher percentile.",
     )
 

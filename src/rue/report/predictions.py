@@ -9,7 +9,7 @@ from rue.explain import Explanations
 from rue.report.blocks import Block, Section, section, text
 from rue.report.case import Case
 from rue.report.influences import influential
-from rue.report.phrases import number, percent
+from rue.report.phrases import number, percent, rows
 from rue.report.plain import identifiers, shortened
 from rue.report.spreads import words
 
@@ -22,10 +22,9 @@ Column = dict[str, str]
 
 def predictions(case: Case) -> tuple[Section, Block]:
     """The section with its introduction, and the table itself."""
-    rows = shown_rows(case)
-    return section("predictions", "Predictions", _lead(case, len(rows)), _introduction(case, len(rows))), _table(
-        case, rows
-    )
+    shown = shown_rows(case)
+    said = _introduction(case, len(shown))
+    return section("predictions", "Predictions", _lead(case, len(shown)), said), _table(case, shown)
 
 
 def shown_rows(case: Case) -> NDArray[np.int64]:
@@ -38,7 +37,7 @@ def shown_rows(case: Case) -> NDArray[np.int64]:
 def _lead(case: Case, shown: int) -> str:
     counts = case.decision.counts
     tiers = f"{counts['accept']} to accept, {counts['review']} for review, {counts['refuse']} refused"
-    said = f"{case.m} predictions: {tiers}."
+    said = f"{rows(case.m, 'prediction')}: {tiers}."
     if shown == case.m:
         return said
     return (
@@ -48,7 +47,7 @@ def _lead(case: Case, shown: int) -> str:
 
 def _introduction(case: Case, shown: int) -> list[Block]:
     what = "why it is uncertain and which training rows decide it" if case.explained is not None else "its numbers"
-    said = [f"One line for each of {shown} predictions. A click opens a card: {what}."]
+    said = [f"One line for each of {rows(shown, 'prediction')}. A click opens a card: {what}."]
     if case.explained is None:
         said.append(f"There are no influences on the cards: {case.unexplained}.")
     k = case.audit.prediction.shape[1] if case.audit.prediction.ndim == 2 and case.audit.decision is None else 1
@@ -66,7 +65,7 @@ def _table(case: Case, rows: NDArray[np.int64]) -> Block:
     values |= {"score": audit.score, "percentile": percentiles(audit.score), "tier": case.decision.tier}
     columns += [
         _column("score", "Score", "The higher, the less reliable: see what the score means."),
-        _column("percentile", "Percentile", f"Share of these {case.m} predictions whose score is not higher."),
+        _column("percentile", "Percentile", f"Share of these predictions (n = {case.m}) whose score is not higher."),
         _column("tier", "Tier", "Accept, review or refuse, by the thresholds below.", "tier"),
     ]
     values |= _reasons(case)
@@ -120,7 +119,7 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     columns: list[Column] = []
     card: list[Column] = []
     for j in range(min(prediction.shape[1], OUTPUTS)):
-        after, of = ("", "") if single else (f"_{j}", f" of output {j}")
+        after, of, comma = ("", "", "") if single else (f"_{j}", f" of output {j}", f", output {j}")
         values[f"prediction{after}"] = prediction[:, j]
         who = "the method's own networks predict" if case.own_networks else "the audited model predicts"
         columns.append(_column(f"prediction{after}", f"Prediction{of}", f"What {who}."))
@@ -130,10 +129,10 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
             ends = [
                 _column(
                     f"lower{after}",
-                    f"{level} from{of}",
+                    f"{level} from{comma}",
                     "Lower end of the interval; what it guarantees stands on the card.",
                 ),
-                _column(f"upper{after}", f"to{of}", "Upper end of the interval."),
+                _column(f"upper{after}", f"to{comma}", "Upper end of the interval."),
             ]
             (columns if single else card).extend(ends)
         if case.outcome is not None and (single or case.outcome.shown.ndim == 2):

@@ -14,7 +14,10 @@ from rue.report.estimates import RESAMPLES, SEED
 from rue.report.phrases import rows
 
 REPORT_ID = "Report id"
-NOTE = "SHA-256 of this document without `created` and with null here, as JSON with sorted keys"
+NOTE = (
+    "SHA-256 of the JSON beside the page in UTF-8, without `created`, with null here, keys sorted at every level, no "
+    "spaces between tokens and no final newline"
+)
 
 
 def identity(case: Case, changes: list[Block]) -> Section:
@@ -47,7 +50,7 @@ def hashes(case: Case) -> list[Block]:
         fact(
             "Audited data",
             fingerprints.audited(case.inputs, case.targets, case.auditor.model),
-            f"SHA-256 of n = {case.m} rows, {with_targets}",
+            f"SHA-256 of n = {rows(case.m)}, {with_targets}",
             code=True,
         ),
     ]

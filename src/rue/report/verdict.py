@@ -14,7 +14,8 @@ from rue.report.shift import Beyond
 def verdict(case: Case) -> Block:
     """The worst light of the checks, and what is to be done with the predictions."""
     made, counts = checks(case), case.decision.counts
-    handled = f"{counts['review']} of {case.m} predictions are for review and {counts['refuse']} refused"
+    verb = "is" if counts["review"] == 1 else "are"
+    handled = f"{counts['review']} of {rows(case.m, 'prediction')} {verb} for review and {counts['refuse']} refused"
     if not made:
         return {"light": "amber", "text": f"No fitness checks were made; {handled}."}
     worst = max((check.light for check in made), key=RANK.__getitem__)
@@ -50,11 +51,13 @@ def highlights(case: Case, metrics: Metrics, covered: Estimate | None, far: list
     else:
         found.append(_highlight("Error", "not assessed", case.unknown_outcome))
     if covered is not None and covered.value is not None:
-        note = f"of the intervals hold the outcome, {percent(case.asked.level)} are meant to; {_limits(covered)}"
-        found.append(_highlight("Coverage", percent(covered.value), note))
+        what = "sets hold the true class" if case.sets is not None else "intervals hold the outcome"
+        value, _, known = covered.percent.partition(" (")
+        note = f"of the {what}, {percent(case.asked.level)} are meant to; 95 % interval {known.rstrip(')')}"
+        found.append(_highlight("Coverage", value, note))
     first = next((one for one in far if one.expected is not None), None)
     if first is not None and first.found.value is not None:
-        note = f"of {first.found.n} rows; {percent(first.expected or 0)} expected: {first.what}"
+        note = f"of {rows(first.found.n)}; {percent(first.expected or 0)} expected: {first.what}"
         found.append(_highlight("Beyond the training range", percent(first.found.value), note))
     return found
 
@@ -64,7 +67,7 @@ def _highlight(label: str, value: str, note: str) -> Block:
 
 
 def _part(count: int, n: int) -> str:
-    return f"of {n} predictions ({percent(count / n)})"
+    return f"of {rows(n, 'prediction')} ({percent(count / n)})"
 
 
 def _limits(found: Estimate) -> str:
