@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from rue.auditor import Auditor
 from rue.checks import CheckUp
@@ -146,7 +146,7 @@ def _check_order(auditor: Auditor, inputs: Any) -> None:
     if not isinstance(inputs, Dataset | DataLoader):
         return
     first, again = (fingerprints.audited(inputs, None, auditor.model) for _ in range(2))
-    if first != again:
+    if first != again or isinstance(getattr(inputs, "sampler", None), RandomSampler):
         raise DataError(
             "the rows to audit are others, or in another order, when they are read again; audit arrays, or a loader "
             "that does not shuffle"

@@ -136,7 +136,7 @@ def _sentences(found: list[Ranking], case: Case) -> Block:
             "this score is better": f"The score finds errors worse than {one.name}: {gap}.",
         }
         said.append(words[one.says])
-    return listed("comparisons", [*said, f"{len(said)} comparisons were made on the same n = {case.m} rows."])
+    return listed("comparisons", [*said, f"Comparisons made on the same n = {rows(case.m)}: {len(said)}."])
 
 
 def _lead(found: list[Ranking], case: Case, failed: NDArray[np.bool_]) -> str:

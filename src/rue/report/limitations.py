@@ -32,10 +32,10 @@ def limitations(case: Case) -> Section:
 
 
 def _method(case: Case) -> list[str]:
-    what = "Leave-one-out" if case.auditor.lens is not None else "The score"
+    blind = "Leave-one-out sees no shift: rows" if case.auditor.lens is not None else "Rows"
     said = [
         words(case).limit,
-        f"{what} sees no shift: rows unlike all training rows may be worse than any number here says.",
+        f"{blind} unlike all training rows may be worse than any number here says.",
         "Intervals in this report take the audited rows for independent of each other and drawn from where the model "
         "is used; rows of one patient or one day are fewer than they look.",
     ]
@@ -58,7 +58,10 @@ def _checks(case: Case) -> list[str]:
     found = [
         f"Check {check.name} is {check.light}: {check.found}." for check in made if check.light in ("red", "amber")
     ]
-    return found + [f"Check {name} was left out: {why}." for name, why in missing.items()]
+    left = {why: [name for name, own in missing.items() if own == why] for why in missing.values()}
+    return found + [
+        f"Left out, {rows(len(names), 'check')} ({listing(names, 12)}): {why}." for why, names in left.items()
+    ]
 
 
 def _data(case: Case) -> list[str]:

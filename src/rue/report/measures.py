@@ -43,16 +43,15 @@ def metric_table(found: Metrics, m: int) -> Block:
 
 
 def terciles(score: Array) -> list[tuple[str, NDArray[Any]]]:
-    """Row numbers by thirds of the score; none where rows of one score would be in two of them."""
-    order = np.argsort(score, kind="stable")
-    parts = [part for part in np.array_split(order, 3) if len(part)]
-    if any(score[low[-1]] == score[high[0]] for low, high in pairwise(parts)):
+    """Row numbers by thirds of the score; none of fewer than three rows, or where one score would be in two thirds."""
+    parts = np.array_split(np.argsort(score, kind="stable"), 3)
+    if len(score) < 3 or any(score[low[-1]] == score[high[0]] for low, high in pairwise(parts)):
         return []
-    return list(zip(TERCILES, parts, strict=False))
+    return list(zip(TERCILES, parts, strict=True))
 
 
 def by_thirds(score: Array) -> str:
     """For a caption: why there are none."""
-    return (
-        "" if terciles(score) else "; not assessed by thirds of the score, since equal scores would be in two of them"
-    )
+    if len(score) < 3 or terciles(score):
+        return ""
+    return "; not assessed by thirds of the score, since equal scores would be in two of them"

@@ -22,9 +22,10 @@ NOTE = (
 
 def identity(case: Case, changes: list[Block]) -> Section:
     """Hashes, versions, seeds, sizes; and the audit before this one."""
-    what = "networks that the method trained itself" if case.own_networks else "a model"
+    size = rows(case.auditor.facts["d"], "parameter")
+    what = f"networks of {size} that the method trained itself" if case.own_networks else f"a model of {size} trained"
     lead = (
-        f"{case.auditor.method} of {what}, {rows(case.auditor.facts['d'], 'parameter')}, trained on {rows(case.n)}, "
+        f"{case.auditor.method} of {what} on {rows(case.n)}, "
         f"made for {rows(case.m, 'prediction')}. The hashes say whether another report is of the same weights and data."
     )
     return section(

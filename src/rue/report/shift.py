@@ -169,8 +169,8 @@ def _quantiles(case: Case, seen: Array | None) -> Block:
 
 def _notes(case: Case, seen: Array | None) -> str:
     said = [
-        f"{'Leave-one-out' if compared(case) else 'This method'} sees no shift: were all new rows of another kind, "
-        "nothing in the training rows would tell. "
+        f"{'Leave-one-out sees no' if compared(case) else 'Nothing here is a test of'} shift: were all new rows of "
+        "another kind, nothing in the training rows would tell. "
         "These numbers only say whether the audited rows look like the training rows to the model. The chance is by "
         f"ranks (beta-binomial); below {TAIL:g} it says more than expected, for each line by itself."
     ]

@@ -39,9 +39,9 @@ def _passed(made: list[Any]) -> str:
 
 def highlights(case: Case, metrics: Metrics, covered: Estimate | None, far: list[Beyond]) -> list[Block]:
     """Four to six numbers, each with its n."""
-    counts = case.decision.counts
+    counts, whose = case.decision.counts, "networks that the method" if case.own_networks else "a model"
     found = [
-        _highlight("Predictions", str(case.m), f"of a model trained on {rows(case.n)}"),
+        _highlight("Predictions", str(case.m), f"of {whose} trained on {rows(case.n)}"),
         _highlight("For review", str(counts["review"]), _part(counts["review"], case.m)),
         _highlight("Refused", str(counts["refuse"]), _part(counts["refuse"], case.m)),
     ]
