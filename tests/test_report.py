@@ -824,6 +824,8 @@ def test_scores_of_classifiers_are_named_for_what_they_are():
     data = auditor.trained.data.source
     logits = rue.report(rue.LinearRUE().fit(auditor.model, data), X, y, baselines=False).document
     assert "standard deviation of the logits" in row(logits, "terms", term="Score")["means"]
+    votes = rue.report(*forest_of_classes(), baselines=False).document
+    assert "share of votes" in row(votes, "terms", term="Std")["means"]
     own = rue.report(rue.methods.Confidence().fit(auditor.model, data), X, y, baselines=False).document
     assert "the model's own" in row(own, "terms", term="Probability")["means"]
     assert "averaged over the training sets" not in " ".join(strings(own))

@@ -75,5 +75,6 @@ def words(case: Case) -> Words:
     found = OWN if case.own_networks else BY_METHOD.get(case.auditor.method)
     if found is None:
         found = NONE if case.auditor.lens is None else REWEIGHTED
-    named = {"what": "the logits" if case.audit.decision is not None else "the prediction"}
-    return Words(*(one.format(method=case.auditor.method, **named) for one in found))
+    logits = "the logits" if case.auditor.model.family.joint else "the share of votes"
+    what = "the prediction" if case.audit.decision is None else logits
+    return Words(*(one.format(method=case.auditor.method, what=what) for one in found))
