@@ -1865,6 +1865,18 @@ REPORTS = [
         InputError,
         r"previous is no report.*give the JSON that report.save wrote",
     ),
+    BadInput(
+        "A report is compared with a damaged one",
+        lambda: rue.report(fit(), X_new, previous={"schema": "rue-report/1", "sections": [7]}),
+        InputError,
+        r"previous is a damaged report.*give the JSON as report.save wrote it",
+    ),
+    BadInput(
+        "The rows of a report are shuffled",
+        lambda: rue.report(fit(), DataLoader(TensorDataset(X_new), shuffle=True)),
+        DataError,
+        r"in another order, when they are read again; audit arrays, or a loader that does not shuffle",
+    ),
 ]
 
 CHECKS = [

@@ -807,6 +807,13 @@ BREAKS = [
         "np.argsort(case.audit.score",
         REPORT,
     ),
+    Break(
+        "alarms as if a share were known",
+        "report/monitoring.py",
+        "betabinom(batch, count + 0.5, n - count + 0.5)",
+        "betabinom(batch, 1e4 * (count + 0.5), 1e4 * (n - count + 0.5))",
+        REPORT,
+    ),
     Break("a light that is the best", "report/verdict.py", "worst = max(", "worst = min(", REPORT),
     Break("penalty against the gradient", "checks/distance.py", "size(1.0 if stated", "size(-1.0 if stated", CHECKS),
     Break(

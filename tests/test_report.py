@@ -241,14 +241,15 @@ def test_the_same_audit_gives_the_same_bytes(fitted, made):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", made.document["created"]["date"])
 
 
-def test_the_id_is_the_hash_of_all_but_the_date_and_itself(made):
+def test_the_id_is_the_hash_of_all_but_the_date_and_itself_as_anyone_can_find_from_the_file(made, tmp_path):
     from hashlib import sha256
 
-    document = json.loads(made.json())
+    document = json.loads(made.save(tmp_path / "audit")[1].read_text(encoding="utf-8"))
     del document["created"]
     item = next(item for item in block(document, "report")["items"] if item["label"] == "Report id")
     found, item["value"] = item["value"], None
-    assert found == sha256(json.dumps(document, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+    text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    assert found == sha256(text.encode()).hexdigest()
 
 
 def test_the_hash_of_the_weights_changes_with_a_weight_and_with_nothing_else(fitted):
@@ -318,6 +319,33 @@ def test_a_previous_report_is_named_and_compared(fitted, made, tmp_path):
     assert changed["before"] == row(made.document, "metrics", metric="mean absolute error")["value"]
     assert changed["now"] == row(other, "metrics", metric="mean absolute error")["value"]
     assert {"score, 50 %", "share of tier review"} <= {one["what"] for one in block(other, "changes")["rows"]}
+
+
+def test_scores_of_two_methods_are_not_compared(fitted, made):
+    auditor, X, y = fitted
+    other = rue.LinearRUE().fit(auditor.model, auditor.trained.data.source)
+    document = rue.report(other, X, y, previous=made.document, baselines=False).document
+    held = next(item for item in block(document, "previous")["items"] if item["label"] == "Method")
+    assert held["value"] == "changed"
+    assert "CalibratedRUE before, LinearRUE now" in held["note"]
+    told = {one["what"] for one in block(document, "changes")["rows"]}
+    assert "mean absolute error" in told
+    assert not any("score" in what or "tier" in what for what in told)
+
+
+@pytest.mark.parametrize("damage", ["sections", "value", "items", "id"])
+def test_a_damaged_earlier_report_is_refused(fitted, made, damage):
+    before = json.loads(made.json())
+    if damage == "sections":
+        before["sections"] = [7]
+    if damage == "value":
+        row(before, "metrics", metric="mean absolute error")["value"] = "much"
+    if damage == "items":
+        del block(before, "fingerprints")["items"]
+    if damage == "id":
+        before["sections"] = []
+    with pytest.raises(InputError, match="damaged report"):
+        rue.report(*fitted, previous=before)
 
 
 @pytest.mark.parametrize("previous", [{"schema": "other"}, "nowhere.json"])
@@ -409,9 +437,12 @@ def test_several_outputs_have_metrics_and_columns_each():
     document = rue.report(auditor, X, y).document
     error = y - auditor.predict(X)
     for j in range(2):
-        found = row(document, "metrics", metric=f"mean absolute error, output {j}")
+        found = row(document, "metrics", metric=f"mean absolute error of output {j}")
         assert found["value"] == pytest.approx(np.abs(error[:, j]).mean(), rel=1e-5)
         assert f"prediction_{j}" in document["predictions"]["values"]
+        assert any(column["label"] == f"90 % from, output {j}" for column in document["predictions"]["card"])
+    assert "2 outputs of 50 rows" in block(document, "calibration")["note"]
+    assert document["highlights"][3]["label"] == "Mean absolute error of output 0"
     axes, total = document["predictions"]["axes"], auditor.audit(X).total_std
     squares = sum(np.square(one["values"]) for one in axes)
     assert squares == pytest.approx((total**2).sum(axis=1), rel=1e-4)
@@ -489,13 +520,13 @@ def test_few_failures_have_no_interval_and_no_winner():
     found = rankings(np.arange(50.0), {"other": -np.arange(50.0)}, failed)
     assert found[0].auc.value == 1.0
     assert found[0].auc.low is None
-    assert {one.says for one in found[1:]} == {"no clear difference"}
+    assert {one.says for one in found[1:]} == {"too few to tell"}
 
 
 def test_few_rows_have_no_bootstrap_interval(fitted):
     auditor, X, y = fitted
     document = rue.report(auditor, X[:4], y[:4]).document
-    assert all(one["low"] is None for one in block(document, "metrics")["rows"])
+    assert all(one["low"] is None and one["by"] is None for one in block(document, "metrics")["rows"])
     assert "too few" in lead(document, "errors")
 
 
@@ -550,8 +581,8 @@ def test_the_chance_of_rows_beyond_is_that_of_ranks():
 
 def test_without_explanations_scores_are_compared_as_a_hint(fitted):
     auditor, X, y = fitted
-    neighbours = rue.NearestNeighbours().fit(auditor.model, auditor.trained.data.source)
-    document = rue.report(neighbours, X, y).document
+    errors = rue.ErrorForest().fit(auditor.model, auditor.trained.data.source)
+    document = rue.report(errors, X, y).document
     assert "as a hint" in lead(document, "shift")
     assert all(one["says"] == "a hint only" for one in block(document, "beyond")["rows"])
     assert document["predictions"]["influential"] is None
@@ -575,17 +606,25 @@ def test_three_rows_are_too_few_for_a_default_policy_and_nothing_is_accepted(fit
     assert any("nothing is accepted" in item for item in block(document, "policy")["items"])
 
 
-def test_alarm_limits_are_binomial(fitted, made):
-    from scipy.stats import binom
-
+def test_alarm_limits_know_that_a_share_is_known_from_few_rows(made):
     from rue.report.monitoring import TAIL, control_limits
 
-    rate = row(made.document, "tiers", tier="accept")["value"]
-    found = block(made.document, "triggers")["rows"][0]
-    assert (found["low"], found["high"]) == control_limits(1 - rate)[:2]
-    limits = control_limits(0.2)
-    assert binom.cdf(limits.low - 1, 100, 0.2) <= TAIL < binom.cdf(limits.low, 100, 0.2)
-    assert binom.sf(limits.high, 100, 0.2) <= TAIL < binom.sf(limits.high - 1, 100, 0.2)
+    found = block(made.document, "triggers")["rows"]
+    accepted = row(made.document, "tiers", tier="accept")["count"]
+    assert (found[0]["low"], found[0]["high"]) == control_limits(142 - accepted, 142)[:2]
+    assert found[-1]["low"] is None  # few large errors are no alarm
+    assert "142 only" in found[-1]["false"]
+    draw = np.random.default_rng(0)
+    for count, n in ((20, 100), (1, 40), (0, 30)):
+        batch = draw.binomial(100, draw.beta(count + 0.5, n - count + 0.5, size=400_000))
+        limits, above = control_limits(count, n), control_limits(count, n, upper_only=True)
+        assert above.low is None
+        assert above.high == limits.high
+        assert (batch > limits.high).mean() == pytest.approx(above.false_alarm, abs=3e-4)
+        assert above.false_alarm <= TAIL < (batch >= limits.high).mean() + 3e-4
+        assert ((batch < (limits.low or 0)) | (batch > limits.high)).mean() == pytest.approx(
+            limits.false_alarm, abs=4e-4
+        )
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -704,3 +743,193 @@ def test_saving_writes_the_page_and_the_json_beside_it(made, tmp_path):
     assert json.loads(data.read_text()) == made.document
     assert made.document["title"] in page.read_text()
     assert (page.name, data.name) == ("audit.html", "audit.json")
+
+
+def test_saving_appends_to_a_name_with_a_dot(made, tmp_path):
+    page, data = made.save(tmp_path / "audit_v1.2")
+    assert (page.name, data.name) == ("audit_v1.2.html", "audit_v1.2.json")
+
+
+def test_a_loader_that_shuffles_is_refused():
+    from torch.utils.data import DataLoader, TensorDataset
+
+    auditor, X, y = network()
+    rows = TensorDataset(X[:60])
+    with pytest.raises(DataError, match="does not shuffle"):
+        rue.report(auditor, DataLoader(rows, batch_size=8, shuffle=True), y[:60])
+    with pytest.raises(DataError, match="does not shuffle"):  # the same order twice, and not that of the targets
+        rue.report(auditor, DataLoader(rows, shuffle=True, generator=torch.Generator()), y[:60])
+    assert rue.report(auditor, DataLoader(rows, batch_size=8), y[:60], baselines=False).document
+
+
+# --- words for each method ------------------------------------------------------------------------
+
+
+def small_net():
+    X = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
+    y = X[:, 0] + 0.1 * torch.randn(60, generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    return rue.wrap(net, loss="squared_error", l2=1.0), X[:40], y[:40], X[40:], y[40:]
+
+
+def integrated(name, seed=0):
+    from rue import integrated as methods
+
+    short = methods.Adam(epochs=2)
+    if name == "PBP":
+        return methods.PBP(epochs=2, seed=seed)
+    more = {"members": 5} if name == "RefitBootstrap" else {"members": 3}
+    return getattr(methods, name)(training=short, seed=seed, **more)
+
+
+@pytest.mark.parametrize("name", ["DeepEnsemble", "MCDropout", "PBP"])
+def test_a_method_with_networks_of_its_own_says_so_everywhere(name):
+    model, X, y, X_new, y_new = small_net()
+    auditor = integrated(name).fit(model, (X, y))
+    document = rue.report(auditor, X_new, y_new, baselines=False).document
+    assert document["verdict"]["light"] == "amber"
+    assert "Most checks could not be made" in document["verdict"]["text"]
+    for part in ("identity", "method", "use"):
+        assert "trained" in lead(document, part)
+        assert "itself" in lead(document, part) or "of its own" in lead(document, part)
+    assert f"{name} trained networks of its own" in block(document, "limits")["items"][0]
+    assert "networks that the method trained itself" in row(document, "terms", term="Std")["means"]
+    said = " ".join(strings(document))
+    assert "re-weight" not in said
+    assert "of the wrapped module; the method's own networks are told by its settings and seed" in said
+    other = rue.report(integrated(name, seed=1).fit(model, (X, y)), X_new, y_new, baselines=False).document
+    assert fact(other, "fingerprints", "Weights") != fact(document, "fingerprints", "Weights")
+
+
+def test_refits_on_resampled_rows_are_told_from_re_weighting():
+    model, X, y, X_new, y_new = small_net()
+    document = rue.report(integrated("RefitBootstrap").fit(model, (X, y)), X_new, y_new, baselines=False).document
+    assert "trained again on resampled rows" in block(document, "limits")["items"][0]
+    assert "trained again" in row(document, "terms", term="Std")["means"]
+    assert "re-weight" not in " ".join(strings([block(document, "limits")["items"][:4], block(document, "terms")]))
+
+
+def test_a_posterior_is_not_called_resampling(fitted):
+    auditor, X, y = fitted
+    laplace = rue.methods.Laplace(linearised=True).fit(auditor.model, auditor.trained.data.source)
+    document = rue.report(laplace, X, y, baselines=False).document
+    assert "posterior" in row(document, "terms", term="Std")["means"]
+    assert "standard deviation of the prediction" in row(document, "terms", term="Score")["means"]
+    assert "re-weight" not in " ".join(strings([block(document, "limits")["items"][:4], block(document, "terms")]))
+
+
+def test_scores_of_classifiers_are_named_for_what_they_are():
+    auditor, X, y = classes()
+    data = auditor.trained.data.source
+    logits = rue.report(rue.LinearRUE().fit(auditor.model, data), X, y, baselines=False).document
+    assert "standard deviation of the logits" in row(logits, "terms", term="Score")["means"]
+    votes = rue.report(*forest_of_classes(), baselines=False).document
+    assert "share of votes" in row(votes, "terms", term="Std")["means"]
+    own = rue.report(rue.methods.Confidence().fit(auditor.model, data), X, y, baselines=False).document
+    assert "the model's own" in row(own, "terms", term="Probability")["means"]
+    assert "averaged over the training sets" not in " ".join(strings(own))
+
+
+def test_a_density_gives_no_predictive_distribution_whatever_the_loss(fitted):
+    auditor, X, y = fitted
+    density = rue.KernelDensity().fit(auditor.model, auditor.trained.data.source)
+    found = rue.report(density, X, y, baselines=False).document["predictions"]["guarantee"]
+    assert "gives no predictive distribution, and so no interval" in found
+
+
+def test_both_dampings_are_named(fitted, made):
+    assert fact(made.document, "fit", "Damping of similarity and resampling") is not None
+    base = fitted[0].trained.inverted.damped
+    assert fact(made.document, "fit", "Damping of residuals and leave-one-out") == pytest.approx(base.value)
+
+
+def test_checks_that_do_not_apply_are_no_limitation(made):
+    assert any("sampling error" in item for item in block(made.document, "checks-not-applicable")["items"])
+    assert [item.split(":")[0] for item in block(made.document, "checks-left-out")["items"]] == ["Left out, refits"]
+    limits = block(made.document, "limits")["items"]
+    assert any("1 check (refits)" in item for item in limits)
+    assert not any("sampling error" in item for item in limits)
+
+
+@pytest.mark.parametrize("method", [rue.KernelDensity(), rue.NearestNeighbours(by="distance")])
+def test_scores_that_see_a_training_row_in_itself_are_not_compared(fitted, method):
+    auditor, X, y = fitted
+    document = rue.report(method.fit(auditor.model, auditor.trained.data.source), X, y, baselines=False).document
+    assert lead(document, "shift").startswith("Not assessed")
+    assert "training" not in block(document, "score-quantiles")["rows"][0]
+    assert "were not compared" in block(document, "shift-notes")["text"]
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_one_prediction_is_written_in_the_singular(fitted):
+    auditor, X, y = fitted
+    document = rue.report(auditor, X[:1], y[:1]).document
+    assert "1 of 1 prediction is for review" in document["verdict"]["text"]
+    assert document["title"] == "Audit of 1 prediction"
+    assert lead(document, "predictions").startswith("1 prediction:")
+    for said in strings(document):
+        assert not re.search(r"(?<![\d.])1 (rows|predictions)\b", said), said
+
+
+def test_coverage_is_in_per_cent_throughout_and_sets_are_no_intervals(made):
+    note = next(one for one in made.document["highlights"] if one["label"] == "Coverage")["note"]
+    assert re.search(r"intervals hold the outcome, 90 % are meant to; 95 % interval \d+ % to \d+ %, n = 142$", note)
+    assert re.search(r"hold \d+ % \(\d+ % to \d+ %, n = 142\)", lead(made.document, "performance"))
+    sets = rue.report(*sets_of_classes(), baselines=False).document
+    assert "of the sets hold the true class" in next(h for h in sets["highlights"] if h["label"] == "Coverage")["note"]
+    assert any(column["label"] == "Share of wrong decisions" for column in block(sets, "tiers")["columns"])
+
+
+def test_a_default_limit_is_the_highest_score_not_marked_scarce(made):
+    assert any(
+        "the highest not marked scarce of these 142 rows" in item for item in block(made.document, "policy")["items"]
+    )
+
+
+def test_equal_scores_are_not_split_into_thirds(fitted):
+    auditor, X, y = fitted
+    same = rue.methods.Homoscedastic().fit(auditor.model, auditor.trained.data.source)
+    found = block(rue.report(same, X, y, baselines=False).document, "coverage")
+    assert [one["rows"] for one in found["rows"]] == ["all rows"]
+    assert "not assessed by thirds" in found["caption"]
+
+
+def test_a_policy_that_accepts_nothing_guarantees_nothing_of_accepted_rows(fitted):
+    from rue.policy import Exceeds
+
+    auditor, X, y = fitted
+    policy = rue.Policy.by_risk(auditor.audit(X), y, Exceeds(1e-9), risk=0.01)
+    assert policy.accepted == 0
+    document = rue.report(auditor, X, y, policy=policy, baselines=False).document
+    said = block(document, "policy")["items"]
+    assert said[-1] == "Nothing is accepted, and so nothing is said of accepted rows."
+    assert not any("uaranteed" in item for item in said)
+
+
+def test_of_many_groups_the_caption_says_how_many_are_shown(fitted):
+    auditor, X, y = fitted
+    site = np.arange(len(X)) % 70
+    document = rue.report(auditor, X, y, group={"site": site}, baselines=False).document
+    assert "50 of 70 groups shown" in block(document, "group-0")["caption"]
+
+
+def test_a_loss_over_all_rows_says_why_outcomes_do_not_help():
+    draw = np.random.default_rng(0)
+    X = torch.from_numpy(draw.normal(size=(80, 2)))
+    y = torch.from_numpy(np.stack([draw.exponential(size=80), draw.random(80) < 0.7], axis=1))
+    model = rue.wrap(torch.nn.Linear(2, 1, bias=False).double(), loss="cox", l2=1.0)
+    document = rue.report(rue.LinearRUE().fit(model, (X[:60], y[:60])), X[60:], y[60:], baselines=False).document
+    assert "depends on the other rows" in lead(document, "performance")
+    said = " ".join(strings([block(document, "not-assessed"), block(document, "errors-not-assessed")]))
+    assert "Collect" not in said
+    assert "needs the true outcomes" not in said
+
+
+def test_long_numbers_are_ids_as_text(fitted):
+    auditor, X, y = fitted
+    ids = [2**53, 2**53 + 1, -(2**60), *range(len(X) - 3)]
+    found = rue.report(auditor, X, y, ids=ids, baselines=False).document["predictions"]["id"]
+    assert found[:4] == [2**53, str(2**53 + 1), str(-(2**60)), 0]

@@ -36,6 +36,7 @@ def folder(tmp_path, monkeypatch):
     frame[:100].to_csv("train.csv", index=False)
     frame[100:].to_csv("audited.csv", index=False)
     frame[100:].drop(columns="y").to_csv("unlabelled.csv", index=False)
+    frame[100:].assign(y=[None] * 3 + frame["y"][103:].tolist()).to_csv("holes.csv", index=False)
     return tmp_path
 
 
@@ -127,6 +128,10 @@ def test_an_exported_program_is_read(folder):
         (("no_such_module:net", "train.csv", "audited.csv", "--target", "y"), "cannot be imported"),
         (("none.txt", "train.csv", "audited.csv", "--target", "y", "--drop", "arm", "--drop", "who"), "cannot be read"),
         (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--previous", "train.csv"), "earlier report"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--id", "y"), "both --id and --target"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--id", "who", "--group", "who"), "several rows"),
+        (("trees.txt", "train.csv", "audited.csv", "--target", "y", "--drop", "arms"), "'arms' to drop"),
+        (("trees.txt", "train.csv", "holes.csv", "--target", "y"), "3 of 60 rows of holes.csv have no y"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_one(trees, arguments, said):
@@ -141,3 +146,52 @@ def test_audited_rows_without_a_feature_are_refused(trees):
     done = rue("trees.txt", "train.csv", "short.csv", "--target", "y", "--drop", "arm", "--drop", "who")
     assert done.exit_code == 1
     assert "lacks the columns b" in done.output
+
+
+def test_what_is_read_is_never_written_over(trees):
+    before = (trees / "trees.txt").read_bytes()
+    (trees / "trees.txt").rename(trees / "trees.json")
+    columns = ("--target", "y", "--drop", "arm", "--drop", "who")
+    done = rue("trees.json", "train.csv", "audited.csv", *columns, "--out", "trees.html")
+    assert done.exit_code == 1
+    assert "choose another --out" in done.output
+    (trees / "old.json").write_text("{}")
+    done = rue("trees.txt", "train.csv", "audited.csv", *columns, "--previous", "old.json", "--out", "./old")
+    assert "choose another --out" in done.output
+    assert (trees / "trees.json").read_bytes() == before
+    assert (trees / "old.json").read_text() == "{}"
+    assert not (trees / "trees.html").exists()
+
+
+def test_words_are_categories_of_the_training_table_in_both_tables(folder):
+    import lightgbm
+
+    train, audited = pd.read_csv("train.csv"), pd.read_csv("audited.csv")
+    for frame in (train, audited):
+        frame["city"] = np.where(frame["arm"] == "left", "Oslo", np.where(frame["b"] > 0, "Rome", "Bern"))
+        frame["y"] += frame["city"].map({"Oslo": 0, "Rome": 3, "Bern": 6})
+    cities = pd.CategoricalDtype(["Bern", "Oslo", "Rome"])
+    known = train[["a", "city"]].astype({"city": cities})
+    fitted = lightgbm.LGBMRegressor(n_estimators=10, num_leaves=5, n_jobs=1, verbose=-1).fit(known, train["y"])
+    fitted.booster_.save_model("cities.txt")
+    train[["a", "city", "y"]].to_csv("t.csv", index=False)
+    audited[["a", "city", "y"]].to_csv("all.csv", index=False)
+    few = (audited["city"] != "Bern").to_numpy()
+    audited.loc[few, ["a", "city", "y"]].to_csv("few.csv", index=False)
+    strange = audited.assign(city=["Paris", *audited["city"][1:]])
+    strange[["a", "city", "y"]].to_csv("strange.csv", index=False)
+    found = {}
+    for name in ("all", "few", "strange"):
+        done = rue("cities.txt", "t.csv", f"{name}.csv", "--target", "y", "--out", f"made_{name}")
+        assert done.exit_code == 0, done.output
+        found[name] = json.loads((folder / f"made_{name}.json").read_text())
+    values = {name: each["predictions"]["values"] for name, each in found.items()}
+    for key in ("prediction", "score"):  # a row's numbers do not depend on the words of other rows
+        assert np.array(values["all"][key])[few].tolist() == values["few"][key]
+        assert values["all"][key][1:] == values["strange"][key][1:]
+    with_nan = fitted.predict(
+        strange[["a", "city"]].where(strange["city"] != "Paris").assign(a=strange["a"]).astype({"city": cities})
+    )
+    assert values["strange"]["prediction"] == pytest.approx(with_nan, rel=1e-5)
+    said = json.dumps(found["strange"])
+    assert "1 of 60 (2 %) audited rows have a city that t.csv lacks (Paris): read as missing" in said

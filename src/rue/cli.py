@@ -81,7 +81,9 @@ def report(
     title: Annotated[str | None, typer.Option(help="The title of the report.")] = None,
     purpose: Annotated[str | None, typer.Option(help="What the predictions are used for, by whom.")] = None,
     noun: Annotated[str, typer.Option(help='What the training rows are, such as "patients".')] = "training rows",
-    out: Annotated[Path, typer.Option(help="Where the page goes; the JSON goes beside it.")] = Path("audit.html"),
+    out: Annotated[Path, typer.Option(help="Where the page goes (.html); the JSON goes beside it (.json).")] = Path(
+        "audit.html"
+    ),
     previous: Annotated[Path | None, typer.Option(help="The JSON of an earlier report, to compare with.")] = None,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.9,
 ) -> None:
@@ -105,6 +107,7 @@ def report(
         noun=noun,
         previous=previous,
         level=level,
+        out=out,
     )
     try:
         made = run(order)

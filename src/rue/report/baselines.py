@@ -10,6 +10,7 @@ from rue.methods import Confidence, ErrorForest, KernelDensity, NearestNeighbour
 from rue.progress import track
 from rue.report.case import Case
 from rue.report.estimates import Array
+from rue.report.spreads import words
 
 DENSE = 5_000  # training rows above which a kernel density takes minutes
 NAMES = {
@@ -55,7 +56,11 @@ def _own(case: Case) -> dict[str, Array]:
         if audit.flip_probability is not None:
             found["chance of another decision (flip probability)"] = audit.flip_probability
     elif audit.std is not None:
-        found["resampling alone (std)"] = np.linalg.norm(audit.std.reshape(len(audit), -1), axis=1)
+        found[
+            f"{words(case).called.lower()} spread alone (std)"
+            if case.auditor.lens is None
+            else "resampling alone (std)"
+        ] = np.linalg.norm(audit.std.reshape(len(audit), -1), axis=1)
     return {name: score for name, score in found.items() if not np.allclose(score, audit.score, rtol=1e-9)}
 
 

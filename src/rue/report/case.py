@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from rue.auditor import Auditor
 from rue.checks import CheckUp
-from rue.errors import InputError, RueError, RueWarning, SettingError, ShapeError
+from rue.derivatives import outputs
+from rue.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
 from rue.explain import Explanations
 from rue.policy import Policy
 from rue.policy.decision import Decision
+from rue.report import fingerprints
 from rue.report.outcome import Outcome, outcome
 from rue.result import Audit, Interval, PredictionSet
 
@@ -85,6 +88,11 @@ class Case:
         return "groups" if grouped and self.asked.noun == "training rows" else self.asked.noun
 
     @property
+    def own_networks(self) -> bool:
+        """Whether the method predicts with networks that it trained itself, as auditor.check tells."""
+        return self.auditor.predictor is not outputs
+
+    @property
     def guarantee(self) -> str:
         """Of the intervals or sets, in words."""
         if self.interval is not None:
@@ -93,7 +101,8 @@ class Case:
             return self.sets.guarantee
         if self.audit.decision is not None:
             return "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
-        return f"none: {self.auditor.method} gives no predictive distribution for this loss, and so no interval"
+        where = "" if self.auditor.model.family.gaussian else " for this loss"
+        return f"none: {self.auditor.method} gives no predictive distribution{where}, and so no interval"
 
 
 def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
@@ -104,6 +113,7 @@ def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
         raise InputError(
             f"a report is made of a fitted auditor, got {type(auditor).__name__}; use CalibratedRUE().fit(model, data)"
         )
+    _check_order(auditor, inputs)
     audit = auditor.audit(inputs)
     ids, id_label = _ids(asked.ids, inputs, len(audit))
     groups = _groups(asked.group, len(audit))
@@ -129,6 +139,18 @@ def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
         checkup=_checkup(auditor, inputs, asked.checkup),
     )
     return _with_explanations(case)
+
+
+def _check_order(auditor: Auditor, inputs: Any) -> None:
+    """Refuse a loader that draws its rows in another order each time: no number would belong to its row."""
+    if not isinstance(inputs, Dataset | DataLoader):
+        return
+    first, again = (fingerprints.audited(inputs, None, auditor.model) for _ in range(2))
+    if first != again or isinstance(getattr(inputs, "sampler", None), RandomSampler):
+        raise DataError(
+            "the rows to audit are others, or in another order, when they are read again; audit arrays, or a loader "
+            "that does not shuffle"
+        )
 
 
 def _with_explanations(case: Case) -> Case:

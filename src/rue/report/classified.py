@@ -8,7 +8,7 @@ from rue import evaluate
 from rue.report.blocks import Block, axis, chart, series, table, text
 from rue.report.case import Case
 from rue.report.estimates import Array, Estimate, resampled, resampled_means, share
-from rue.report.measures import COVERAGE, Metrics, terciles
+from rue.report.measures import COVERAGE, Metrics, by_thirds, terciles
 from rue.report.outcome import Outcome
 from rue.report.phrases import percent
 
@@ -93,5 +93,6 @@ def _sets(case: Case, happened: Outcome) -> Block:
         for name, part in parts
     ]
     columns = {**COVERAGE, "width": ("Mean classes in a set", "number"), "n_width": ("n of sets", "number")}
-    caption = f"Coverage of {percent(case.asked.level)} sets of classes with exact limits. Guarantee: {case.guarantee}"
+    caption = f"Coverage of {percent(case.asked.level)} sets of classes with exact limits"
+    caption += f"{by_thirds(case.audit.score)}. Guarantee: {case.guarantee}"
     return table("coverage", caption, columns, held)

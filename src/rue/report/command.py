@@ -1,7 +1,7 @@
 """`rue report`: from files to a report."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from rue.errors import DataError, InputError, ModelError, RueError
 from rue.methods import best_method
 from rue.models import FILES, wrap
-from rue.report.document import Report, report
+from rue.report.document import Report, places, report
+from rue.report.phrases import listing, of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,13 +35,26 @@ class Order:
     noun: str = "training rows"
     previous: Path | None = None
     level: float = 0.9
+    out: Path = Path("audit.html")
 
 
 def run(order: Order) -> Report:
     """Read the tables and the model, fit the best method to it, check and report."""
+    _check_places(order)
+    _check_columns(order)
     train, audited = (_table(path) for path in (order.train, order.audited))
     if order.target not in train:
         raise DataError(f"{order.train} has no column {order.target!r}; its columns are {_listed(train)}")
+    for name in order.drop:
+        if name not in train and name not in audited:
+            raise DataError(f"{order.train} has no column {name!r} to drop; its columns are {_listed(train)}")
+    for frame, path in ((train, order.train), (audited, order.audited)):
+        missing = int(frame[order.target].isna().sum()) if order.target in frame else 0
+        if missing:
+            raise DataError(
+                f"{missing} of {len(frame)} rows of {path} have no {order.target}; take these rows out of the table, "
+                "or take the column out of a table of rows to audit"
+            )
     for name in order.group:
         if name not in audited:
             raise DataError(f"{order.audited} has no column {name!r} to group by; its columns are {_listed(audited)}")
@@ -48,12 +62,13 @@ def run(order: Order) -> Report:
         _indexed(frame, order.identity, path) for frame, path in ((train, order.train), (audited, order.audited))
     )
     features = [name for name in train.columns if name not in (order.target, *order.drop)]
-    missing = [str(name) for name in features if name not in audited]
-    if missing:
-        raise DataError(f"{order.audited} lacks the columns {', '.join(missing)} of {order.train}; add or --drop them")
-    X, X_new = (_prepared(frame[features], order.model) for frame in (train, audited))
+    lacking = [str(name) for name in features if name not in audited]
+    if lacking:
+        raise DataError(f"{order.audited} lacks the columns {', '.join(lacking)} of {order.train}; add or --drop them")
+    X, X_new, unknown = _prepared(train[features], audited[features], order)
     model = wrap(load(order.model), loss=order.loss, l2=order.l2, reduction=order.reduction)
     auditor = best_method(model).fit(model, (X, train[order.target]))
+    auditor = replace(auditor, facts={**auditor.facts, "warnings": (*auditor.facts["warnings"], *unknown)})
     return report(
         auditor,
         X_new,
@@ -102,6 +117,23 @@ def _exported(path: Path) -> Any:
         ) from error
 
 
+def _check_places(order: Order) -> None:
+    """Refuse to write over what is read."""
+    given = [Path(order.model), order.train, order.audited, *([order.previous] if order.previous is not None else [])]
+    for place in places(order.out):
+        for source in given:
+            if place.exists() and source.exists() and place.samefile(source):
+                raise InputError(f"{place} would be written over, and it is read for this report; choose another --out")
+
+
+def _check_columns(order: Order) -> None:
+    """Refuse a column that is asked to be two things."""
+    if order.identity is not None and order.identity == order.target:
+        raise InputError(f"{order.identity!r} is both --id and --target; name another column of ids, or none")
+    if order.identity in order.group:
+        raise InputError(f"{order.identity!r} is both --id and --group; group by a column that several rows share")
+
+
 def _table(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
@@ -129,12 +161,27 @@ def _indexed(frame: "pd.DataFrame", identity: str | None, path: Path) -> "pd.Dat
     return frame.set_index(identity)
 
 
-def _prepared(frame: "pd.DataFrame", model: str) -> "pd.DataFrame":
-    """Words are categories to a stored tree ensemble, which knows their numbers; else left as they are."""
-    if Path(model).suffix not in FILES:
-        return frame
-    words = [name for name in frame.columns if frame[name].dtype.kind not in "fiub"]
-    return frame.astype(dict.fromkeys(words, "category"))
+def _prepared(
+    train: "pd.DataFrame", audited: "pd.DataFrame", order: Order
+) -> tuple["pd.DataFrame", "pd.DataFrame", list[str]]:
+    """Words are categories to a stored tree ensemble, those of the training table in both; else left as they are.
+
+    An audited word that the training table lacks is missing, as LightGBM has it; and so it is said.
+    """
+    if Path(order.model).suffix not in FILES:
+        return train, audited, []
+    words = [name for name in train.columns if train[name].dtype.kind not in "fiub"]
+    read, same, said = train.astype(dict.fromkeys(words, "category")), audited.copy(), []
+    for name in words:
+        known = audited[name].isin(read[name].cat.categories)
+        same[name] = audited[name].where(known).astype(read[name].dtype)
+        unknown = audited.loc[(~known & audited[name].notna()).to_numpy(), name]
+        if len(unknown):
+            said.append(
+                f"{of(len(unknown), len(audited))} audited rows have a {name} that {order.train.name} lacks "
+                f"({listing(sorted({str(word) for word in unknown}))}): read as missing, as LightGBM does"
+            )
+    return read, same, said
 
 
 def _listed(frame: "pd.DataFrame") -> str:

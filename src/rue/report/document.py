@@ -53,16 +53,26 @@ class Report:
 
     def json(self) -> str:
         """The same content, valid under the published schema."""
-        return json.dumps(self.document, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        return _compact(self.document) + "\n"
 
     def save(self, path: str | Path = "audit.html") -> tuple[Path, Path]:
         """Write the page, and the JSON beside it."""
-        page = Path(path).with_suffix(".html")
+        page, data = places(path)
         page.parent.mkdir(parents=True, exist_ok=True)
-        data = page.with_suffix(".json")
         page.write_text(self.html(), encoding="utf-8")
         data.write_text(self.json(), encoding="utf-8")
         return page, data
+
+
+def places(path: str | Path) -> tuple[Path, Path]:
+    """Where the page and the JSON go.
+
+    >>> [str(place) for place in places("audit_v1.2")]
+    ['audit_v1.2.html', 'audit_v1.2.json']
+    """
+    given = Path(path)
+    page = given if given.suffix == ".html" else given.with_name(f"{given.name}.html")
+    return page, page.with_suffix(".json")
 
 
 def report(
@@ -110,7 +120,7 @@ def _document(case: Case) -> dict[str, Any]:
     """All but the date and the seconds, with the id of the rest filled in."""
     found, covered, far = metrics(case), coverage(case), beyond(case)
     introduction, table = predictions(case)
-    title = case.asked.title or f"Audit of {case.m} predictions"
+    title = case.asked.title or f"Audit of {rows(case.m, 'prediction')}"
     made = plain(
         {
             "schema": earlier.SCHEMA,
@@ -128,7 +138,7 @@ def _document(case: Case) -> dict[str, Any]:
     before = case.asked.previous
     if before is not None:
         made["sections"][0]["blocks"] += plain(earlier.changes(before, made))
-    named["value"] = sha256(json.dumps(made, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+    named["value"] = sha256(_compact(made, sort_keys=True).encode()).hexdigest()
     return dict(made)
 
 
@@ -148,6 +158,10 @@ def _sections(case: Case, found: Metrics, far: list[Beyond], introduction: Secti
         monitoring(case),
         crosswalk(),
     ]
+
+
+def _compact(document: Any, *, sort_keys: bool = False) -> str:
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
 
 
 def _created(case: Case, seconds: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rue import evaluate
 from rue.progress import track
-from rue.report.phrases import number
+from rue.report.phrases import number, percent
 
 Array = NDArray[np.float64]
 RESAMPLES = 1000
@@ -34,6 +34,18 @@ class Estimate(NamedTuple):
     def limits(self) -> str | None:
         """The interval in words; None where there is none."""
         return None if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
+
+    @property
+    def percent(self) -> str:
+        """A share with its interval, all in per cent.
+
+        >>> Estimate(0.94, 0.892, 0.975, 142).percent
+        '94 % (89 % to 98 %, n = 142)'
+        """
+        if self.value is None:
+            return f"not known (n = {self.n})"
+        known = "" if self.low is None or self.high is None else f"{percent(self.low)} to {percent(self.high)}, "
+        return f"{percent(self.value)} ({known}n = {self.n})"
 
     def excludes(self, value: float | None) -> bool:
         """Whether a value lies outside of the interval."""

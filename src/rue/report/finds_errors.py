@@ -42,7 +42,9 @@ class Ranking(NamedTuple):
         """Plainly, whether the report's score is better."""
         if self.better is None:
             return "this report"
-        if self.better.low is None or not self.better.excludes(0.0):
+        if self.better.low is None:
+            return "too few to tell"
+        if not self.better.excludes(0.0):
             return "no clear difference"
         return "this report's score is better" if (self.better.value or 0) > 0 else "this score is better"
 
@@ -51,11 +53,11 @@ def errors(case: Case) -> Section:
     """Areas under curves with paired differences, and what is left when the least reliable rows are taken out."""
     title, happened = "Does the score find errors?", case.outcome
     if happened is None:
-        return section("errors", title, f"Not assessed: {case.unknown_outcome}.", [_missing()])
+        return section("errors", title, f"Not assessed: {case.unknown_outcome}.", [_missing(case)])
     failed = _failed(happened)
     if not failed.size:
         lead = f"Not assessed: all errors of {rows(case.m)} with known outcome are alike."
-        return section("errors", title, lead, [_missing()])
+        return section("errors", title, lead, [_missing(case)])
     others = rivals(case) if case.asked.baselines else Rivals({}, {})
     found = rankings(case.audit.score, others.scores, failed)
     blocks = [table("rankings", _caption(case, failed), COLUMNS, [_row(one) for one in found]), _sentences(found, case)]
@@ -129,11 +131,12 @@ def _sentences(found: list[Ranking], case: Case) -> Block:
         gap = f"difference in mean AUC {one.better}"
         words = {
             "no clear difference": f"No clear difference between the score and {one.name}: {gap}.",
+            "too few to tell": f"Too few rows to tell the score from {one.name}: {gap}.",
             "this report's score is better": f"The score finds errors better than {one.name}: {gap}.",
             "this score is better": f"The score finds errors worse than {one.name}: {gap}.",
         }
         said.append(words[one.says])
-    return listed("comparisons", [*said, f"{len(said)} comparisons were made on the same n = {case.m} rows."])
+    return listed("comparisons", [*said, f"Comparisons made on the same n = {rows(case.m)}: {len(said)}."])
 
 
 def _lead(found: list[Ranking], case: Case, failed: NDArray[np.bool_]) -> str:
@@ -200,9 +203,8 @@ def _risk(case: Case, happened: Outcome) -> Block:
     return chart("risk-coverage", "What is left when the least reliable rows are taken out", both, drawn, note)
 
 
-def _missing() -> Block:
-    return text(
-        "errors-not-assessed",
-        "Whether high scores mark large errors is the first thing to find out before anything is decided by a score. "
-        "It needs the true outcomes of audited rows, drawn without regard to their score.",
-    )
+def _missing(case: Case) -> Block:
+    said = "Whether high scores mark large errors is the first thing to find out before anything is decided by a score."
+    if case.targets is None:
+        said += " It needs the true outcomes of audited rows, drawn without regard to their score."
+    return text("errors-not-assessed", said)

@@ -13,12 +13,15 @@ from rue.data import Rows, input_batches
 from rue.trees import leaves
 
 
-def weights(model: Model) -> str:
-    """Of all parameters with their names, in float64 and little-endian, the fixed ones too; of trees their leaves."""
+def weights(model: Model, settings: str = "") -> str:
+    """Of all parameters with their names, in float64 and little-endian, the fixed ones too; of trees their leaves.
+
+    `settings` are those of a method that trained networks of its own with them.
+    """
     core = model
     while (inner := getattr(core, "inner", getattr(core, "core", None))) is not None:
         core = inner  # an estimator around its model, a projection around its own
-    found = sha256()
+    found = sha256(settings.encode())
     trees = getattr(core, "ensemble", getattr(core, "forest", None))
     if trees is not None:
         for values in (trees.values, trees.counts):

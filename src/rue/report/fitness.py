@@ -8,6 +8,16 @@ from rue.report.blocks import Section, listed, section, table, text
 from rue.report.case import Case
 from rue.report.phrases import listing, rows
 
+SENSELESS = (  # reasons of checks that have no meaning for a model or a method: nothing is missing
+    "nothing is sampled",
+    "an estimator has no modes",
+    "the outputs are linear in the parameters",
+    "the method solves no linear system",
+    "trees of a forest minimise no one objective",
+    "trees are grown one after the other",
+    "a forest has no one objective",
+    "the loss of a row depends on the other rows",
+)
 RANK = {"green": 0, "none": 1, "amber": 2, "red": 3}
 COLUMNS = {
     "check": ("Check", "text"),
@@ -23,9 +33,20 @@ def checks(case: Case) -> list[Check]:
     return sorted(case.checkup.checks, key=lambda check: -RANK[check.light])
 
 
+def missing_checks(case: Case) -> dict[str, str]:
+    """Those that could have told something and were not made, with the reason."""
+    return {name: why for name, why in case.checkup.left_out.items() if not why.startswith(SENSELESS)}
+
+
+def most_missing(case: Case) -> bool:
+    """Whether fewer than half of the checks that apply were made."""
+    return len(checks(case)) < len(missing_checks(case))
+
+
 def fitness(case: Case) -> Section:
     """A table of checks, and those that were left out."""
-    made, missing = checks(case), case.checkup.left_out
+    made, missing = checks(case), missing_checks(case)
+    senseless = {name: why for name, why in case.checkup.left_out.items() if name not in missing}
     blocks = []
     if made:
         blocks.append(table("checks", f"{rows(len(made), 'check')} made, the worst first", COLUMNS, _rows(made)))
@@ -34,7 +55,10 @@ def fitness(case: Case) -> Section:
             text("checks", "No checks were made, so that nothing here says whether the audit fits the model.")
         )
     if missing:
-        blocks.append(listed("checks-left-out", [f"Left out, {name}: {why}" for name, why in missing.items()]))
+        blocks.append(listed("checks-left-out", [f"Left out, {name}: {why}." for name, why in missing.items()]))
+    if senseless:
+        said = [f"Not applicable, {name}: {why}." for name, why in senseless.items()]
+        blocks.append(listed("checks-not-applicable", said))
     return section("fitness", "Fitness checks", _lead(made, missing), blocks)
 
 

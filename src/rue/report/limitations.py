@@ -2,8 +2,9 @@
 
 from rue.report.blocks import Section, listed, section
 from rue.report.case import Case
-from rue.report.fitness import checks
+from rue.report.fitness import checks, missing_checks
 from rue.report.phrases import listing, of, rows
+from rue.report.spreads import words
 from rue.report.subgroups import SMALL, small_groups
 
 FEW = 100  # audited rows with an outcome below which intervals are wide
@@ -19,8 +20,8 @@ def limitations(case: Case) -> Section:
     """Of the method, of the data, of this report."""
     found = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
     lead = (
-        f"{len(found)} limitations of this audit of {case.m} predictions, and {len(UNTESTED)} things that were not "
-        "tested. Read them with every number above."
+        f"{len(found)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that were "
+        "not tested. Read them with every number above."
     )
     return section(
         "limitations",
@@ -31,17 +32,13 @@ def limitations(case: Case) -> Section:
 
 
 def _method(case: Case) -> list[str]:
+    blind = "Leave-one-out sees no shift: rows" if case.auditor.lens is not None else "Rows"
     said = [
-        "The spread is that of re-weighting the training rows around the trained parameters, to first order. It is not "
-        "training from scratch: another start, other settings or another search are no part of it.",
-        "Leave-one-out sees no shift: rows unlike all training rows may be worse than any number here says.",
+        words(case).limit,
+        f"{blind} unlike all training rows may be worse than any number here says.",
         "Intervals in this report take the audited rows for independent of each other and drawn from where the model "
         "is used; rows of one patient or one day are fewer than they look.",
     ]
-    if case.auditor.trained is None:
-        said[0] = (
-            f"{case.auditor.method} trains networks of its own: its spread is theirs, and the prediction is their mean."
-        )
     if case.auditor.facts.get("held_fixed"):
         said.append(f"Held fixed: {case.auditor.facts['held_fixed']}.")
     if case.auditor.facts.get("projected_to") or "projection" in str(case.auditor.facts.get("structure", "")):
@@ -55,21 +52,24 @@ def _method(case: Case) -> list[str]:
 
 
 def _checks(case: Case) -> list[str]:
-    made, missing = checks(case), case.checkup.left_out
+    made, missing = checks(case), missing_checks(case)
     if not made:
         return ["No fitness checks were made."]
     found = [
         f"Check {check.name} is {check.light}: {check.found}." for check in made if check.light in ("red", "amber")
     ]
-    return found + [f"Check {name} was left out: {why}." for name, why in missing.items()]
+    left = {why: [name for name, own in missing.items() if own == why] for why in missing.values()}
+    return found + [
+        f"Left out, {rows(len(names), 'check')} ({listing(names, 12)}): {why}." for why, names in left.items()
+    ]
 
 
 def _data(case: Case) -> list[str]:
     found = []
     if case.outcome is None:
         found.append(
-            f"Errors, calibration and coverage were not assessed: {case.unknown_outcome}. Scores without outcomes "
-            "rank; nothing here shows that they rank errors."
+            f"Errors, calibration and coverage were not assessed: {case.unknown_outcome}. Scores rank; nothing "
+            "here shows that they rank errors."
         )
     elif case.m < FEW:
         found.append(f"Only {rows(case.m)} have an outcome: intervals are wide, and rare failures are not seen.")
@@ -90,6 +90,6 @@ def _policy(case: Case) -> list[str]:
     if not case.default_policy:
         return []
     return [
-        f"The thresholds are a default made of these very {case.m} rows, not of a decision by the owner and not of "
+        f"The thresholds are a default made of these very {rows(case.m)}, not of a decision by the owner and not of "
         "held-out rows with outcomes: they say what a review of some rows would take, not what errors remain."
     ]

@@ -1,14 +1,18 @@
 """Intended use, and what the numbers of this very method mean and do not mean."""
 
+import numpy as np
+
 from rue.report.blocks import Block, Section, section, table, text
 from rue.report.case import Case
-from rue.report.phrases import percent
+from rue.report.phrases import percent, rows
+from rue.report.spreads import words
 
 UNSTATED = (
     "No purpose was stated when this report was made. The owner of the model fills it in: who uses the predictions, "
     "for whom, for which decision, and for what they must not be used."
 )
 COLUMNS = {"term": ("Number", "text"), "means": ("What it says", "text"), "not": ("What it does not say", "text")}
+UNSEEN = "The error to expect: noise of the target is no part of it, nor is what the model misses everywhere."
 SCORES = {
     "CalibratedRUE": (
         "The size of error to expect, one standard deviation in units of the target: noise, rows nearby that are "
@@ -24,12 +28,12 @@ SCORES = {
     "LinearRUE": (
         "The standard deviation of the prediction over the training sets that might have been: with other training "
         "rows it would change by about so much.",
-        "The error to expect: noise of the target is no part of it, nor is what the model misses everywhere.",
+        UNSEEN,
     ),
     "RUE": (
         "The standard deviation of the prediction over sampled training sets: with other training rows it would change "
         "by about so much.",
-        "The error to expect: noise of the target is no part of it, nor is what the model misses everywhere.",
+        UNSEEN,
     ),
     "ForestRUE": (
         "For numbers the size of error to expect, weighed on rows out of the bag; for classes the share of the trees' "
@@ -46,9 +50,10 @@ OTHER = (
 def use(case: Case) -> Section:
     """The purpose and a table of terms."""
     given = case.asked.purpose
+    whose = f"networks that {case.auditor.method} trained itself" if case.own_networks else "one model"
     lead = (
-        f"A score ranks {case.m} predictions of one model by how much they can be relied on. It supports the decision "
-        "which of them a person looks at first; it takes no decision by itself."
+        f"A score ranks {rows(case.m, 'prediction')} of {whose} by how much they can be relied on. It supports the "
+        "decision which of them a person looks at first; it takes no decision by itself."
     )
     return section(
         "use",
@@ -59,20 +64,19 @@ def use(case: Case) -> Section:
 
 
 def _caption(case: Case) -> str:
-    return f"What the numbers of {case.auditor.method} mean for these {case.m} predictions"
+    return f"What the numbers of {case.auditor.method} mean for {rows(case.m, 'prediction')}"
 
 
 def _terms(case: Case) -> list[Block]:
     audit = case.audit
-    said = SCORES.get(case.auditor.method, OTHER)
-    found = [_term("Score", *said), _percentile(case)]
+    found = [_term("Score", *_score(case)), _percentile(case)]
     if audit.std is not None:
         found.append(_std(case))
     if audit.total_std is not None:
         found.append(
             _term(
                 "Total std",
-                "Resampling and noise together, one standard deviation in units of the target.",
+                f"{words(case).called} spread and noise together, one standard deviation in units of the target.",
                 "A bound: about one error in three is larger, more where errors have heavy tails.",
             )
         )
@@ -89,7 +93,7 @@ def _terms(case: Case) -> list[Block]:
         found.append(
             _term(
                 "Probability",
-                "Of the predicted class, averaged over the training sets that might have been.",
+                words(case).probability,
                 "The share of such rows that belong to the class, unless the reliability chart below says so.",
             )
         )
@@ -97,11 +101,24 @@ def _terms(case: Case) -> list[Block]:
         found.append(
             _term(
                 "Flip probability",
-                "The chance that another training set of the same kind would have led to another decision.",
+                words(case).flip,
                 "That the decision is wrong: it may be stable and wrong.",
             )
         )
     return [*found, _bounds(case), _tier(case)]
+
+
+def _score(case: Case) -> tuple[str, str]:
+    """Of this method; a deviation of logits is none of a prediction."""
+    known, audit = SCORES.get(case.auditor.method), case.audit
+    if audit.std is None:
+        return known or OTHER
+    deviation = np.linalg.norm(audit.std.reshape(len(audit), -1), axis=1)
+    if not np.allclose(deviation, audit.score, rtol=1e-6):
+        return known or OTHER
+    if audit.decision is not None:
+        return f"The standard deviation of the logits. {words(case).std}", "The probability that the decision is wrong."
+    return known or (f"The standard deviation of the prediction. {words(case).std}", UNSEEN)
 
 
 def _term(term: str, means: str, but: str) -> Block:
@@ -111,18 +128,14 @@ def _term(term: str, means: str, but: str) -> Block:
 def _percentile(case: Case) -> Block:
     return _term(
         "Percentile",
-        f"The share of these {case.m} predictions whose score is not higher, ties by their mean.",
+        f"The share of {rows(case.m, 'prediction')} whose score is not higher, ties by their mean.",
         "Anything beyond these rows: among easier rows the same score has a higher percentile.",
     )
 
 
 def _std(case: Case) -> Block:
-    what = "the logits" if case.audit.decision is not None else "the prediction"
-    return _term(
-        "Std",
-        f"Resampling alone: {what} would change by about so much with other training rows.",
-        "What training from scratch would do: parameters are re-weighted around the trained ones, to first order.",
-    )
+    said = words(case)
+    return _term("Std", said.std, said.but)
 
 
 def _bounds(case: Case) -> Block:

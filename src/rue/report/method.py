@@ -23,7 +23,12 @@ def method(case: Case) -> Section:
     """Facts of the fit in words."""
     said = case.auditor.facts
     lead = ABOUT.get(case.auditor.method, f"{case.auditor.method} scores each prediction after training.")
-    blocks = [facts("fit", [*_objective(said), *_solve(case, said), *_calibration(said)])]
+    if case.own_networks:
+        lead = (
+            f"{case.auditor.method} trained networks of its own on {rows(case.n)} and predicts with them: of the "
+            "wrapped module it takes the architecture, not the trained weights."
+        )
+    blocks = [facts("fit", [*_objective(case, said), *_solve(case, said), *_calibration(said)])]
     if isinstance(said.get("weights"), dict):
         columns = {"term": ("Term", "text"), "weight": ("Weight", "number")}
         held = [{"term": name, "weight": weight} for name, weight in said["weights"].items()]
@@ -37,8 +42,11 @@ def method(case: Case) -> Section:
     return section("method", "Method, damping and why", lead, blocks)
 
 
-def _objective(said: dict[str, Any]) -> list[Block]:
+def _objective(case: Case, said: dict[str, Any]) -> list[Block]:
     l2 = said.get("l2")
+    if case.own_networks:
+        whose = "of the wrapped module; how the method trained stands in its settings, under identity"
+        return [fact("Loss", said.get("loss"), whose), fact("L2 penalty", _numbers(l2), whose)]
     note = said.get("l2_reason") or (None if said.get("l2_given", True) else "none was given, taken as 0")
     found = [fact("Loss", said.get("loss")), fact("L2 penalty", _numbers(l2), note)]
     if said.get("penalty"):
@@ -55,13 +63,25 @@ def _solve(case: Case, said: dict[str, Any]) -> list[Block]:
     if trained is not None and trained.resampler is not None:
         found.append(fact("Training sets that might have been", repr(trained.resampler), code=True))
     if said.get("damping") is not None:
-        found.append(fact("Damping", said["damping"], said.get("damping_reason")))
+        found += _damping(case, said)
     found.append(fact("Solver", said.get("solver"), said.get("structure")))
     if case.audit.facts.get("residual") is not None:
         found.append(fact("Relative residual of the solves", case.audit.facts["residual"], "0 is exact"))
     if said.get("projected_to"):
         found.append(fact("Directions of the projection", said["projected_to"], f"of {said['d']} parameters"))
     return found
+
+
+def _damping(case: Case, said: dict[str, Any]) -> list[Block]:
+    """One number; where a method chose another for what it measures similarity in, both."""
+    used, trained = fact("Damping", said["damping"], said.get("damping_reason")), case.auditor.trained
+    if case.auditor.method != "CalibratedRUE" or trained is None or trained.inverted is None:
+        return [used]
+    base = trained.inverted.damped
+    return [
+        used | {"label": "Damping of similarity and resampling"},
+        fact("Damping of residuals and leave-one-out", base.value, base.reason),
+    ]
 
 
 def _calibration(said: dict[str, Any]) -> list[Block]:

@@ -1,6 +1,6 @@
 """Monitoring plan: what to count, and the number at which to stop and look."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from rue.report.phrases import number, percent, rows
 from rue.report.shift import FAR
 
 BATCH = 100  # predictions looked at together
+SLACK = 1e-12  # of rounding in a distribution function
 TAIL = 0.00135  # on each side, as three standard deviations of a normal distribution
 COLUMNS = {
     "trigger": ("What is counted", "text"),
@@ -30,17 +31,24 @@ class Limits(NamedTuple):
     false_alarm: float
 
 
-def control_limits(rate: float, batch: int = BATCH) -> Limits:
-    """Exact binomial limits of a batch.
+def control_limits(count: int, n: int, batch: int = BATCH, *, upper_only: bool = False) -> Limits:
+    """Of a share known from `count` of n rows: beta-binomial limits by Jeffreys' prior, which know that n is finite.
 
-    >>> control_limits(0.5, batch=2)  # nothing is a surprise
+    >>> control_limits(1, 2, batch=2)  # nothing is a surprise
     Limits(low=None, high=None, false_alarm=0.0)
     """
-    from scipy.stats import binom
+    from scipy.stats import betabinom
 
-    low, high = int(binom.ppf(TAIL, batch, rate)), int(binom.ppf(1 - TAIL, batch, rate))
-    missed = float(binom.cdf(low - 1, batch, rate)) + float(binom.sf(high, batch, rate))
-    return Limits(low if low > 0 else None, high if high < batch else None, missed)
+    return _limits(betabinom(batch, count + 0.5, n - count + 0.5), batch, upper_only)
+
+
+def _limits(counts: Any, batch: int, upper_only: bool) -> Limits:
+    """Of a distribution of counts; only what raises an alarm is counted as a false one."""
+    every = np.arange(batch + 1)
+    low, high = (int(every[counts.cdf(every) > tail - SLACK][0]) for tail in (TAIL, 1 - TAIL))
+    low = 0 if upper_only else low
+    missed = (float(counts.cdf(low - 1)) if low else 0.0) + (float(counts.sf(high)) if high < batch else 0.0)
+    return Limits(low or None, high if high < batch else None, missed)
 
 
 def monitoring(case: Case) -> Section:
@@ -48,14 +56,14 @@ def monitoring(case: Case) -> Section:
     found = _triggers(case)
     lead = (
         f"Of every batch of {BATCH} new predictions, count what the table names; outside of its limits something has "
-        f"changed or the share was not known well enough from n = {case.m} rows."
+        f"changed since these n = {rows(case.m)}, false alarms aside."
     )
     return section(
         "monitoring",
         "Monitoring plan",
         lead,
         [
-            table("triggers", f"Counts in a batch of {BATCH}, shares from n = {case.m} rows", COLUMNS, found),
+            table("triggers", f"Counts in a batch of {BATCH}, shares from n = {rows(case.m)}", COLUMNS, found),
             _notes(),
             _owners(case),
         ],
@@ -82,19 +90,21 @@ def _triggers(case: Case) -> list[Block]:
 
 
 def _row(what: str, here: Estimate, action: str, *, upper_only: bool = False) -> Block:
-    limits = control_limits(float(here.value or 0.0) or 0.5 / here.n)  # none seen: as if half a row had been
+    limits = control_limits(round((here.value or 0.0) * here.n), here.n, upper_only=upper_only)
     return {
         "trigger": f"{what}, of {BATCH} predictions",
         "here": f"share of {here}",
-        "low": None if upper_only else limits.low,
+        "low": limits.low,
         "high": limits.high,
-        "false": f"{percent(limits.false_alarm)} of batches of {BATCH}, if the share is that of n = {here.n}",
+        "false": f"{percent(limits.false_alarm)} of batches of {BATCH}, the share being known from n = {here.n} only",
         "action": action,
     }
 
 
 def _coverage(case: Case) -> Block:
-    limits = control_limits(case.asked.level)
+    from scipy.stats import binom
+
+    limits = _limits(binom(BATCH, case.asked.level), BATCH, upper_only=False)
     level = percent(case.asked.level)
     return {
         "trigger": f"outcomes inside their {level} interval or set, of {BATCH} predictions with known outcome",
@@ -111,17 +121,19 @@ def _labelled(case: Case) -> Block:
     if happened is None:
         return {}
     if happened.kind == "classes":
-        return _row("wrong decisions with known outcome", share(happened.size), "Retrain, or narrow the use.")
+        what = "wrong decisions with known outcome"
+        return _row(what, share(happened.size), "Retrain, or narrow the use.", upper_only=True)
     large = float(np.percentile(happened.size, 95))
     what = f"{happened.called} above {number(large)} with known outcome"
-    return _row(what, share(happened.size > large), "Retrain, or narrow the use.")
+    return _row(what, share(happened.size > large), "Retrain, or narrow the use.", upper_only=True)
 
 
 def _notes() -> Block:
     return text(
         "monitoring-notes",
-        f"Limits are exact binomial ones for batches of {BATCH}; for another size, or weekly counts, they are to be "
-        "computed anew. Outcomes come late: until they do, only the counts that need none can raise an alarm.\n\n"
+        f"Limits are for batches of {BATCH}: beta-binomial by Jeffreys' prior, since a share is known from the audited "
+        "rows only; those of coverage are binomial. For another size, or weekly counts, they are to be computed "
+        "anew. Outcomes come late: until they do, only the counts that need none can raise an alarm.\n\n"
         "Make this report again after every retraining (the hash of the weights changes), after a change of the "
         "inputs' definition, after an alarm, and at the date set by the owner.",
     )

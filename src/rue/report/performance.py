@@ -13,6 +13,11 @@ COLLECT = (
     "Then make this report again with targets; the same hash of the weights shows that the model is the same.",
 )
 
+GIVEN = (
+    "Error, calibration, coverage and whether the score finds errors cannot be assessed row by row, with outcomes too.",
+    "Judge the model by a measure over all rows together, such as a concordance: this report has none.",
+)
+
 
 def performance(case: Case, found: Metrics) -> Section:
     """Metrics and calibration; without outcomes, what to collect."""
@@ -20,7 +25,7 @@ def performance(case: Case, found: Metrics) -> Section:
     happened = case.outcome
     if happened is None:
         lead = f"Not assessed: {case.unknown_outcome}."
-        return section("performance", title, lead, [listed("not-assessed", COLLECT)])
+        return section("performance", title, lead, [listed("not-assessed", COLLECT if case.targets is None else GIVEN)])
     part = classified if happened.kind == "classes" else regression
     return section(
         "performance", title, _lead(case, found), [metric_table(found, case.m), *part.blocks(case, happened)]
@@ -49,4 +54,4 @@ def _lead(case: Case, found: Metrics) -> str:
     covered, what = coverage(case), "Sets" if case.sets is not None else "Intervals"
     if covered is None:
         return f"{said} There are no intervals or sets to check."
-    return f"{said} {what} meant to hold {percent(case.asked.level)} of the outcomes hold a share of {covered}."
+    return f"{said} {what} meant to hold {percent(case.asked.level)} of the outcomes hold {covered.percent}."

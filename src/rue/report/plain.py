@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIGITS = 6
+EXACT = 2**53  # up to which a browser's numbers are exact
 
 
 def plain(value: Any) -> Any:
@@ -43,17 +44,17 @@ def shortened(values: NDArray[np.float64], digits: int = 4) -> NDArray[np.float6
 
 
 def identifiers(ids: Any) -> list[str | int]:
-    """Names of rows: whole numbers as they are, all else as text.
+    """Names of rows: whole numbers as they are, all else as text; so too those that a browser would round.
 
-    >>> identifiers(np.array([1.0, 2.5])), identifiers(["a"])
-    ([1, '2.5'], ['a'])
+    >>> identifiers(np.array([1.0, 2.5])), identifiers(["a", 2**53 + 1])
+    ([1, '2.5'], ['a', '9007199254740993'])
     """
     return [_identifier(one) for one in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
 
 
 def _identifier(one: Any) -> str | int:
-    whole = isinstance(one, int | float) and not isinstance(one, bool) and isfinite(one) and one == int(one)
-    return int(one) if whole else str(one)
+    number = isinstance(one, int | float) and not isinstance(one, bool) and isfinite(one)
+    return int(one) if number and one == int(one) and abs(one) <= EXACT else str(one)
 
 
 def _exact(value: Any) -> Any:

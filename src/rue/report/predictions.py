@@ -9,8 +9,9 @@ from rue.explain import Explanations
 from rue.report.blocks import Block, Section, section, text
 from rue.report.case import Case
 from rue.report.influences import influential
-from rue.report.phrases import number, percent
+from rue.report.phrases import number, percent, rows
 from rue.report.plain import identifiers, shortened
+from rue.report.spreads import words
 
 MOST = 10_000  # rows in the report
 OUTPUTS = 5  # of several
@@ -21,10 +22,9 @@ Column = dict[str, str]
 
 def predictions(case: Case) -> tuple[Section, Block]:
     """The section with its introduction, and the table itself."""
-    rows = shown_rows(case)
-    return section("predictions", "Predictions", _lead(case, len(rows)), _introduction(case, len(rows))), _table(
-        case, rows
-    )
+    shown = shown_rows(case)
+    said = _introduction(case, len(shown))
+    return section("predictions", "Predictions", _lead(case, len(shown)), said), _table(case, shown)
 
 
 def shown_rows(case: Case) -> NDArray[np.int64]:
@@ -37,7 +37,7 @@ def shown_rows(case: Case) -> NDArray[np.int64]:
 def _lead(case: Case, shown: int) -> str:
     counts = case.decision.counts
     tiers = f"{counts['accept']} to accept, {counts['review']} for review, {counts['refuse']} refused"
-    said = f"{case.m} predictions: {tiers}."
+    said = f"{rows(case.m, 'prediction')}: {tiers}."
     if shown == case.m:
         return said
     return (
@@ -47,7 +47,7 @@ def _lead(case: Case, shown: int) -> str:
 
 def _introduction(case: Case, shown: int) -> list[Block]:
     what = "why it is uncertain and which training rows decide it" if case.explained is not None else "its numbers"
-    said = [f"One line for each of {shown} predictions. A click opens a card: {what}."]
+    said = [f"One line for each of {rows(shown, 'prediction')}. A click opens a card: {what}."]
     if case.explained is None:
         said.append(f"There are no influences on the cards: {case.unexplained}.")
     k = case.audit.prediction.shape[1] if case.audit.prediction.ndim == 2 and case.audit.decision is None else 1
@@ -65,7 +65,7 @@ def _table(case: Case, rows: NDArray[np.int64]) -> Block:
     values |= {"score": audit.score, "percentile": percentiles(audit.score), "tier": case.decision.tier}
     columns += [
         _column("score", "Score", "The higher, the less reliable: see what the score means."),
-        _column("percentile", "Percentile", f"Share of these {case.m} predictions whose score is not higher."),
+        _column("percentile", "Percentile", f"Share of these predictions (n = {case.m}) whose score is not higher."),
         _column("tier", "Tier", "Accept, review or refuse, by the thresholds below.", "tier"),
     ]
     card.insert(0, columns[-3])
@@ -133,7 +133,8 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     for j in range(min(prediction.shape[1], OUTPUTS)):
         after, of = ("", "") if single else (f"_{j}", f" of output {j}")
         values[f"prediction{after}"] = prediction[:, j]
-        columns.append(_column(f"prediction{after}", f"Prediction{of}", "What the audited model predicts."))
+        who = "the method's own networks predict" if case.own_networks else "the audited model predicts"
+        columns.append(_column(f"prediction{after}", f"Prediction{of}", f"What {who}."))
         card.append(columns[-1])
         if case.interval is not None:
             lower, upper = (end.reshape(case.m, -1)[:, j] for end in case.interval[:2])
@@ -162,8 +163,8 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
 
 def _spreads(case: Case, j: int, after: str, of: str) -> tuple[dict[str, Any], list[Column]]:
     known = {
-        "std": (case.audit.std, "Resampling std", "With other training rows it would change by about so much."),
-        "noise_std": (case.audit.noise_std, "Noise std", "Everything in the spread that is not resampling."),
+        "std": (case.audit.std, f"{words(case).called} std", words(case).std),
+        "noise_std": (case.audit.noise_std, "Noise std", "Everything else in the spread."),
         "total_std": (case.audit.total_std, "Total std", "The size of error to expect."),
     }
     values, card = {}, []
@@ -182,8 +183,7 @@ def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     card: list[Column] = []
     if audit.probability is not None and np.asarray(audit.label).ndim == 1:
         values["probability"] = audit.probability.max(axis=1)
-        said = "Of the most likely class, averaged over the training sets that might have been."
-        columns.append(_column("probability", "Probability", said))
+        columns.append(_column("probability", "Probability", words(case).probability))
     if case.sets is not None:
         names = _class_names(case, case.sets.members.shape[1])
         values["set"] = [", ".join(names[chosen]) or "no class" for chosen in case.sets.members]
@@ -201,13 +201,11 @@ def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     card += columns
     if audit.flip_probability is not None:
         values["flip_probability"] = audit.flip_probability
-        card.append(
-            _column("flip_probability", "Flip probability", "That another training set would decide otherwise.")
-        )
+        card.append(_column("flip_probability", "Flip probability", words(case).flip))
     if audit.epistemic is not None:
         values["epistemic"] = audit.epistemic
         card.append(
-            _column("epistemic", "Due to the training set", "Nats of uncertainty that are due to the training set.")
+            _column("epistemic", "Due to the spread", "Nats of uncertainty that are due to the spread of the logits.")
         )
     return values, columns, card
 

@@ -26,26 +26,49 @@ def read(previous: Any) -> Mapping[str, Any] | None:
             ) from error
     if not isinstance(previous, Mapping) or previous.get("schema") != SCHEMA:
         raise InputError(f'previous is no report: it has no "schema": "{SCHEMA}"; give the JSON that report.save wrote')
+    try:
+        compared = changes(previous, previous)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"previous is a damaged report ({type(error).__name__}: {error}); give the JSON as report.save wrote it"
+        ) from error
+    if compared[0]["items"][0]["value"] is None:
+        raise InputError("previous is a damaged report: it has no id; give the JSON as report.save wrote it")
     return previous
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Block]:
     """The earlier report's name and date, whether its hashes are the same, and numbers side by side."""
     old_hashes, new_hashes = (_facts(each, "fingerprints") for each in (before, now))
+    methods = _method(before), _method(now)
     date = str(before.get("created", {}).get("date") or "not known")
     items = [
         fact("Previous report", _facts(before, "report").get(REPORT_ID), f"of {date}", code=True),
+        fact("Method", _same(*methods), _unlike(*methods)),
         *(
-            fact(f"{name}", _same(old_hashes.get(name), new_hashes.get(name)), "against the previous report")
+            fact(name, _same(old_hashes.get(name), new_hashes.get(name)), "against the previous report")
             for name in HASHES
         ),
     ]
-    return [facts("previous", items), *_numbers(before, now)]
+    return [facts("previous", items), *_numbers(before, now, alike=methods[0] == methods[1])]
 
 
-def _numbers(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Block]:
+def _method(document: Mapping[str, Any]) -> str | None:
+    """Its name, without the settings."""
+    known = _facts(document, "report").get("Method")
+    return None if known is None else str(known).partition("(")[0]
+
+
+def _unlike(before: str | None, now: str | None) -> str:
+    if before == now:
+        return "against the previous report"
+    return f"{before or 'not known'} before, {now} now: their scores are not compared"
+
+
+def _numbers(before: Mapping[str, Any], now: Mapping[str, Any], *, alike: bool) -> list[Block]:
     found = []
-    for name, key in (("score-quantiles", "quantile"), ("tiers", "tier"), ("metrics", "metric")):
+    scores = (("score-quantiles", "quantile"), ("tiers", "tier")) if alike else ()
+    for name, key in (*scores, ("metrics", "metric")):
         old, new = (_rows(each, name, key) for each in (before, now))
         found += [
             {"what": what, "before": old[what][0], "n_before": old[what][1], "now": new[what][0], "n_now": new[what][1]}
@@ -64,7 +87,13 @@ def _numbers(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Block]:
 
 def _rows(document: Mapping[str, Any], name: str, key: str) -> dict[str, tuple[Any, Any]]:
     held = block(document, name) or {"rows": []}
-    return {_called(name, str(row[key])): (row.get("value"), row.get("n")) for row in held["rows"] if key in row}
+    return {_called(name, str(row[key])): (_number(row["value"]), _number(row["n"])) for row in held["rows"]}
+
+
+def _number(value: Any) -> Any:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise TypeError(f"{value!r} is no number")
 
 
 def _called(name: str, what: str) -> str:

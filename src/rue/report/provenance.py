@@ -14,13 +14,18 @@ from rue.report.estimates import RESAMPLES, SEED
 from rue.report.phrases import rows
 
 REPORT_ID = "Report id"
-NOTE = "SHA-256 of this document without `created` and with null here, as JSON with sorted keys"
+NOTE = (
+    "SHA-256 of the JSON beside the page in UTF-8, without `created`, with null here, keys sorted at every level, no "
+    "spaces between tokens and no final newline"
+)
 
 
 def identity(case: Case, changes: list[Block]) -> Section:
     """Hashes, versions, seeds, sizes; and the audit before this one."""
+    size = rows(case.auditor.facts["d"], "parameter")
+    what = f"networks of {size} that the method trained itself" if case.own_networks else f"a model of {size} trained"
     lead = (
-        f"{case.auditor.method} of a model of {rows(case.auditor.facts['d'], 'parameter')} trained on {rows(case.n)}, "
+        f"{case.auditor.method} of {what} on {rows(case.n)}, "
         f"made for {rows(case.m, 'prediction')}. The hashes say whether another report is of the same weights and data."
     )
     return section(
@@ -35,14 +40,18 @@ def hashes(case: Case) -> list[Block]:
     """What tells one audit from another."""
     trained = case.auditor.trained
     data = None if trained is None else fingerprints.training(trained.data)
+    settings, note = "", "SHA-256 in float64, with their names"
+    if case.own_networks:
+        settings = case.auditor.facts["method"]
+        note += ": of the wrapped module; the method's own networks are told by its settings and seed, hashed with it"
     with_targets = "inputs and targets" if case.targets is not None else "inputs, without targets"
     return [
-        fact("Weights", fingerprints.weights(case.auditor.model), "SHA-256 in float64, with their names", code=True),
+        fact("Weights", fingerprints.weights(case.auditor.model, settings), note, code=True),
         fact("Training data", data, f"SHA-256 of n = {case.n} rows with their weights and units", code=True),
         fact(
             "Audited data",
             fingerprints.audited(case.inputs, case.targets, case.auditor.model),
-            f"SHA-256 of n = {case.m} rows, {with_targets}",
+            f"SHA-256 of n = {rows(case.m)}, {with_targets}",
             code=True,
         ),
     ]
@@ -50,11 +59,11 @@ def hashes(case: Case) -> list[Block]:
 
 def _report(case: Case) -> list[Block]:
     said = case.auditor.facts
-    units = said["units"]
+    units, own = said["units"], case.own_networks
     return [
         fact(REPORT_ID, None, NOTE, code=True),
         fact("Method", said["method"], code=True),
-        fact("Model", _model(said)),
+        fact("Model", _model(said), "its architecture: the method trained networks of its own" if own else None),
         fact("Training rows", case.n),
         fact("Resampling units", units, "each row by itself" if units == case.n else "groups of rows"),
         fact("Parameters", said["d"], _projected(said)),

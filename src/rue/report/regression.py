@@ -9,9 +9,9 @@ from rue.errors import RueError
 from rue.report.blocks import Block, axis, chart, line, series, table, text
 from rue.report.case import Case
 from rue.report.estimates import Array, Estimate, mean, resampled, resampled_means, share
-from rue.report.measures import COVERAGE, Metrics, terciles
+from rue.report.measures import COVERAGE, Metrics, by_thirds, terciles
 from rue.report.outcome import Outcome
-from rue.report.phrases import percent
+from rue.report.phrases import percent, rows
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -23,7 +23,7 @@ def metrics(case: Case, happened: Outcome) -> Metrics:
     k = happened.error.shape[1]
     found: Metrics = {}
     for j in range(k):
-        after = "" if k == 1 else f", output {j}"
+        after = "" if k == 1 else f" of output {j}"
         each = _of_numbers(happened.target.reshape(-1, k)[:, j], happened.error[:, j])
         found |= {f"{name}{after}": (estimate, "bootstrap") for name, estimate in each.items()}
     density = _log_densities(case, happened)
@@ -43,6 +43,7 @@ def blocks(case: Case, happened: Outcome) -> list[Block]:
     if k == 1:
         held += [_covered(name, inside[part, 0], width[part, 0]) for name, part in terciles(case.audit.score)]
     caption = f"Coverage of {percent(case.asked.level)} intervals with exact limits, n = {case.m}"
+    caption += by_thirds(case.audit.score) if k == 1 else ""
     return [
         table("coverage", caption, COVERAGE, held),
         text("coverage-guarantee", f"Guarantee of these intervals: {case.guarantee}."),
@@ -118,5 +119,8 @@ def _levels(case: Case, happened: Outcome) -> Block:
         series("as it should be", "line", (0, 1), (0, 1), dashed=True, muted=True),
     ]
     note = f"Central intervals of the predictive distribution, n = {found[0].n}; bars are exact 95 % limits."
+    k = happened.error.shape[1]
+    if k > 1:
+        note += f" These are {k} outputs of {rows(case.m)}: outputs of a row go together, the limits are as if not."
     lines = [line("x", case.asked.level, "level of this report")]
     return chart("calibration", "Calibration of the predictive distribution", both, drawn, note, lines)

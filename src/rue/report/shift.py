@@ -11,10 +11,11 @@ from rue.errors import RueError, RueWarning
 from rue.report.blocks import Block, Section, axis, chart, line, section, series, table, text
 from rue.report.case import Case
 from rue.report.estimates import Array, Estimate, share
-from rue.report.phrases import number, of
+from rue.report.phrases import number, of, rows
 
 FAR = 99.0  # percentile of the training rows
 SAMPLE = 1_000  # training rows audited for comparison
+SELVES = ("KernelDensity", "NearestNeighbours")  # a training row sits on its own kernel, is its own neighbour
 QUANTILES = (5, 25, 50, 75, 95)
 BINS = 20
 TAIL = 0.025  # chance below which there are more than expected
@@ -76,11 +77,11 @@ def _scores(case: Case, seen: Array | None) -> list[Beyond]:
     """Audited rows beyond the scores of training rows as fitted."""
     if seen is None:
         return []
-    rows, score = f"{len(seen)} training rows as fitted", case.audit.score
+    fitted, score = f"{len(seen)} training rows as fitted", case.audit.score
     far = share(score > np.percentile(seen, FAR))
     return [
-        Beyond(f"score beyond the {FAR:.0f}th percentile of {rows}", far, 1 - FAR / 100),
-        Beyond(f"score beyond the highest of {rows}", share(score > seen.max()), 1 / (len(seen) + 1)),
+        Beyond(f"score beyond the {FAR:.0f}th percentile of {fitted}", far, 1 - FAR / 100),
+        Beyond(f"score beyond the highest of {fitted}", share(score > seen.max()), 1 / (len(seen) + 1)),
     ]
 
 
@@ -119,11 +120,11 @@ def compared(case: Case) -> int:
 def training_scores(case: Case) -> Array | None:
     """Scores of some training rows as fitted; None where they cannot be read one by one."""
     trained = case.auditor.trained
-    if trained is None:
+    if trained is None or case.auditor.method in SELVES:
         return None
     X, n = trained.data.source.X, trained.data.n
-    rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
-    taken = X.iloc[rows] if hasattr(X, "iloc") else X[rows] if isinstance(X, np.ndarray | Tensor) else None
+    some = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
+    taken = X.iloc[some] if hasattr(X, "iloc") else X[some] if isinstance(X, np.ndarray | Tensor) else None
     if taken is None:
         return None
     try:
@@ -147,7 +148,7 @@ def _histograms(case: Case) -> list[Block]:
     ):
         counts = np.histogram(values, ends)[0] / case.m
         both = axis("Percentile among the training rows, each left out", 0, 100), axis("Share of audited rows", 0)
-        note = f"n = {case.m} audited rows against {compared(case)} training rows; level if they are alike."
+        note = f"n = {rows(case.m, 'audited row')} against {compared(case)} training rows; level if they are alike."
         drawn = [series("audited rows", "bars", middle, counts.tolist())]
         found.append(chart(name, title, both, drawn, note, [line("y", 1 / BINS, "if alike")]))
     return found
@@ -162,12 +163,13 @@ def _quantiles(case: Case, seen: Array | None) -> Block:
         columns |= {"training": ("Training rows as fitted", "number"), "n_training": ("n of training rows", "number")}
         for row, q in zip(held, QUANTILES, strict=True):
             row |= {"training": float(np.percentile(seen, q)), "n_training": len(seen)}
-    return table("score-quantiles", f"Scores of n = {case.m} audited rows", columns, held)
+    return table("score-quantiles", f"Scores of n = {rows(case.m, 'audited row')}", columns, held)
 
 
 def _notes(case: Case, seen: Array | None) -> str:
     said = [
-        "Leave-one-out sees no shift: were all new rows of another kind, nothing in the training rows would tell. "
+        f"{'Leave-one-out sees no' if compared(case) else 'Nothing here is a test of'} shift: were all new rows of "
+        "another kind, nothing in the training rows would tell. "
         "These numbers only say whether the audited rows look like the training rows to the model. The chance is by "
         f"ranks (beta-binomial); below {TAIL:g} it says more than expected, for each line by itself."
     ]
@@ -177,7 +179,12 @@ def _notes(case: Case, seen: Array | None) -> str:
         )
     elif case.explained.density_percentile is None:
         said.append("Density and misfit were not measured: rows cannot be left out of this model.")
-    if seen is None:
+    if case.auditor.method in SELVES:
+        said.append(
+            "Scores of the training rows were not compared: each of them is its own nearest row, which no audited row "
+            "is."
+        )
+    elif seen is None:
         said.append("Scores of the training rows were not measured: they cannot be read one by one from this auditor.")
     else:
         said.append(
@@ -194,11 +201,14 @@ def _lead(case: Case, found: list[Beyond]) -> str:
     if not tested:
         hints = [one for one in found if one.hint]
         if not hints:
-            return f"Not assessed for these {case.m} rows.{counted}"
+            return f"Not assessed for {rows(case.m)}.{counted}"
         return f"Only scores could be compared, as a hint: {hints[0].what}, a share of {hints[0].found}.{counted}"
     more = [one for one in tested if one.more]
     if not more:
-        return f"No more of the n = {case.m} audited rows than expected lie beyond the training rows' range.{counted}"
+        return (
+            f"No clear difference: of n = {rows(case.m, 'audited row')} not clearly more than expected lie beyond the "
+            f"training rows' range.{counted}"
+        )
     worst = max(more, key=lambda one: (one.found.value or 0) / (one.expected or 1))
     return (
         f"More audited rows than expected lie beyond the training rows' range: {worst.what}, for a share of "

@@ -6,7 +6,7 @@ from rue.policy.decision import TIERS
 from rue.report.blocks import Block, Section, listed, section, signoff, table, text
 from rue.report.case import SHARE, Case
 from rue.report.estimates import mean, share
-from rue.report.phrases import number, of, percent
+from rue.report.phrases import number, of, percent, rows
 
 FIELDS = (
     ("Prepared by", "Name, role and date"),
@@ -47,19 +47,20 @@ def thresholds(case: Case) -> Section:
 def _policy(case: Case) -> list[str]:
     policy = case.policy
     if not case.default_policy:
-        return str(policy).split("\n")
+        said = str(policy).split("\n")
+        return said if policy.accepted else [*said[:2], "Nothing is accepted, and so nothing is said of accepted rows."]
     if policy.shortfall:
         return [
-            f"No policy was given, and a default cannot be made of these {policy.n} rows: {policy.shortfall}.",
+            f"No policy was given, and a default cannot be made of {rows(policy.n)}: {policy.shortfall}.",
             "So nothing is accepted: every prediction is for review, and inputs marked scarce are refused.",
         ]
     return [
-        f"No policy was given. This is a default made of these very {policy.n} rows: it refers at most "
+        f"No policy was given. This is a default made of these very {rows(policy.n)}: it refers at most "
         f"{percent(SHARE)} of them, whatever their errors are.",
         f"Scores up to {number(policy.threshold)} are accepted, {of(policy.accepted, policy.n)}; those above are for "
         "review.",
-        f"Refused are inputs marked scarce, and later rows with a score above {number(policy.limit)}, the highest of "
-        f"these {policy.n} rows.",
+        f"Refused are inputs marked scarce, and later rows with a score above {number(policy.limit)}, the highest not "
+        f"marked scarce of these {rows(policy.n)}.",
         "Nothing is guaranteed on the errors of accepted predictions. rue.Policy chooses thresholds by cost, risk or "
         "error rate on held-out rows with outcomes.",
     ]
@@ -69,7 +70,8 @@ def _tiers(case: Case) -> tuple[list[Block], dict[str, tuple[str, str]]]:
     held, columns = [], dict(COLUMNS)
     happened = case.outcome
     if happened is not None:
-        columns |= {"error": (f"Mean {happened.called}", "number"), "error_low": ("95 % from", "number")}
+        what = "Share of wrong decisions" if happened.kind == "classes" else f"Mean {happened.called}"
+        columns |= {"error": (what, "number"), "error_low": ("95 % from", "number")}
         columns["error_high"] = ("to", "number")
     for tier in TIERS:
         part = case.decision.tier == tier

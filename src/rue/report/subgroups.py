@@ -94,7 +94,9 @@ def _grouping(
             if found.excludes(everyone[key].value):
                 apart.append(f"{grouping} {label} ({measure.label.lower()} {found}; over all {everyone[key]})")
         held.append(row)
-    caption = f"{grouping}: {rows(len(named), 'group')} of n = {case.m} rows, with 95 % intervals"
+    every = len(np.unique(text_labels))
+    shown = rows(every, "group") if every == len(named) else f"{len(named)} of {every} groups shown, the largest,"
+    caption = f"{grouping}: {shown} of n = {rows(case.m)}, with 95 % intervals"
     main = next(iter(measures))
     blocks = [
         table(f"group-{number}", caption, _columns(measures), held),
@@ -139,11 +141,11 @@ def _lead(case: Case, apart: list[str], compared: int) -> str:
     groups = rows(len(case.groups), "grouping")
     if not apart:
         return (
-            f"In {groups} of n = {case.m} rows no group's interval excludes the value over all rows "
+            f"In {groups} of n = {rows(case.m)} no group's interval excludes the value over all rows "
             f"({rows(compared, 'comparison')}). A small group can differ much and not show it."
         )
     stand = "stands" if len(apart) == 1 else "stand"
-    made = f"Of {rows(compared, 'comparison')} in {groups} of n = {case.m} rows"
+    made = f"Of {rows(compared, 'comparison')} in {groups} of n = {rows(case.m)}"
     return f"{made} {len(apart)} {stand} apart from all rows: {listing(apart, 6)}."
 
 

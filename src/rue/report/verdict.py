@@ -5,7 +5,7 @@ from typing import Any
 from rue.report.blocks import Block
 from rue.report.case import Case
 from rue.report.estimates import Estimate
-from rue.report.fitness import RANK, checks
+from rue.report.fitness import RANK, checks, missing_checks, most_missing
 from rue.report.measures import Metrics
 from rue.report.phrases import listing, number, percent, rows
 from rue.report.shift import Beyond
@@ -14,10 +14,14 @@ from rue.report.shift import Beyond
 def verdict(case: Case) -> Block:
     """The worst light of the checks, and what is to be done with the predictions."""
     made, counts = checks(case), case.decision.counts
-    handled = f"{counts['review']} of {case.m} predictions are for review and {counts['refuse']} refused"
+    verb = "is" if counts["review"] == 1 else "are"
+    handled = f"{counts['review']} of {rows(case.m, 'prediction')} {verb} for review and {counts['refuse']} refused"
     if not made:
         return {"light": "amber", "text": f"No fitness checks were made; {handled}."}
     worst = max((check.light for check in made), key=RANK.__getitem__)
+    if most_missing(case) and worst != "red":
+        total = len(made) + len(missing_checks(case))
+        return {"light": "amber", "text": f"Most checks could not be made, {len(made)} of {total} were; {handled}."}
     bad = [str(check.name) for check in made if check.light == worst and worst in ("red", "amber")]
     if not bad:
         return {"light": worst, "text": f"{_passed(made)}; {handled}."}
@@ -35,9 +39,9 @@ def _passed(made: list[Any]) -> str:
 
 def highlights(case: Case, metrics: Metrics, covered: Estimate | None, far: list[Beyond]) -> list[Block]:
     """Four to six numbers, each with its n."""
-    counts = case.decision.counts
+    counts, whose = case.decision.counts, "networks that the method" if case.own_networks else "a model"
     found = [
-        _highlight("Predictions", str(case.m), f"of a model trained on {rows(case.n)}"),
+        _highlight("Predictions", str(case.m), f"of {whose} trained on {rows(case.n)}"),
         _highlight("For review", str(counts["review"]), _part(counts["review"], case.m)),
         _highlight("Refused", str(counts["refuse"]), _part(counts["refuse"], case.m)),
     ]
@@ -47,11 +51,13 @@ def highlights(case: Case, metrics: Metrics, covered: Estimate | None, far: list
     else:
         found.append(_highlight("Error", "not assessed", case.unknown_outcome))
     if covered is not None and covered.value is not None:
-        note = f"of the intervals hold the outcome, {percent(case.asked.level)} are meant to; {_limits(covered)}"
-        found.append(_highlight("Coverage", percent(covered.value), note))
+        what = "sets hold the true class" if case.sets is not None else "intervals hold the outcome"
+        value, _, known = covered.percent.partition(" (")
+        note = f"of the {what}, {percent(case.asked.level)} are meant to; 95 % interval {known.rstrip(')')}"
+        found.append(_highlight("Coverage", value, note))
     first = next((one for one in far if one.expected is not None), None)
     if first is not None and first.found.value is not None:
-        note = f"of {first.found.n} rows; {percent(first.expected or 0)} expected: {first.what}"
+        note = f"of {rows(first.found.n)}; {percent(first.expected or 0)} expected: {first.what}"
         found.append(_highlight("Beyond the training range", percent(first.found.value), note))
     return found
 
@@ -61,7 +67,7 @@ def _highlight(label: str, value: str, note: str) -> Block:
 
 
 def _part(count: int, n: int) -> str:
-    return f"of {n} predictions ({percent(count / n)})"
+    return f"of {rows(n, 'prediction')} ({percent(count / n)})"
 
 
 def _limits(found: Estimate) -> str:
