@@ -440,7 +440,8 @@ def test_several_outputs_have_metrics_and_columns_each():
         found = row(document, "metrics", metric=f"mean absolute error of output {j}")
         assert found["value"] == pytest.approx(np.abs(error[:, j]).mean(), rel=1e-5)
         assert f"prediction_{j}" in document["predictions"]["values"]
-        assert any(column["label"] == f"90 % interval of output {j}, from" for column in document["predictions"]["card"])
+        labels = [column["label"] for column in document["predictions"]["card"]]
+        assert f"90 % interval of output {j}, from" in labels
     assert "2 outputs of 50 rows" in block(document, "calibration")["note"]
     assert document["highlights"][3]["label"] == "Mean absolute error of output 0"
     axes, total = document["predictions"]["axes"], auditor.audit(X).total_std
