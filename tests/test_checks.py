@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
@@ -709,3 +709,15 @@ def test_methods_with_networks_of_their_own_are_searched_for_duplicates_only():
 def test_every_method_that_audits_a_model_can_be_checked(method):
     assert right("linear regression").check(method).light == "green"
     assert WRONG["l2 ten times too large"]("linear regression").check(method)["at rest"].light == "red"
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_a_check_that_says_nothing_of_a_model_is_left_out_and_not_missing():
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(60, 3))
+    y = X[:, 0] + 0.1 * draw.normal(size=60)
+    boosted = rue.LinearRUE().fit(rue.wrap(GradientBoostingRegressor(n_estimators=5).fit(X, y)), (X, y)).check()
+    assert "at rest" in boosted.left_out
+    assert set(boosted.missing) == {"duplicates", "refits"}  # no audited rows and no training callable were given
+    forest = rue.ForestRUE().fit(rue.wrap(RandomForestRegressor(20).fit(X, y)), (X, y)).check(X[:5])
+    assert forest.missing == {}

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from rue.checks.check import Check, Light
+from rue.checks.check import Check, Light, Senseless
 from rue.checks.distance import Distance, distance
 from rue.checks.subject import Subject
 from rue.checks.wrong_loss import better_loss
@@ -29,7 +29,7 @@ LIMITS = (
 def at_rest(subject: Subject) -> Check | str:
     """Measure, and where something is off, look for what would be at rest."""
     if not subject.model.family.stationary:
-        return (
+        return Senseless(
             "no gradient is zero here: trees are grown one after the other, and absolute values hold parameters at zero"
         )
     if subject.projected:

@@ -29,6 +29,10 @@ class Check:
     rows: tuple[Any, ...] = ()  # the user's own ids of the rows it is about, at most ten
 
 
+class Senseless(str):
+    """Why a check says nothing of this model or method at all: it is left out, and not missing."""
+
+
 @dataclass(frozen=True)
 class CheckUp:
     """All checks that were made of a model, and why the others were not.
@@ -45,6 +49,11 @@ class CheckUp:
     def light(self) -> Light:
         """The worst of all."""
         return ORDER[max((ORDER.index(check.light) for check in self.checks), default=0)]
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """The checks that could have told something and were not made."""
+        return {name: why for name, why in self.left_out.items() if not isinstance(why, Senseless)}
 
     def __getitem__(self, name: str) -> Check:
         found = next((check for check in self.checks if check.name == name), None)

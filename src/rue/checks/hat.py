@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rue.checks.check import Senseless
 from rue.concepts import Inverse, Model, TrainingSet
 from rue.derivatives import jacobian_batches, outputs, weighted_hessian
 from rue.left_out import leverage
@@ -24,7 +25,7 @@ class Leverages(NamedTuple):
 def leverages(model: Model, data: TrainingSet, inverse: Inverse) -> Leverages | str:
     """The eigenvalues of ΛM, row by row; or why they are not known."""
     if model.family.coupled:
-        return "the loss of a row depends on the other rows, so that no row has a leverage of its own"
+        return Senseless("the loss of a row depends on the other rows, so that no row has a leverage of its own")
     if inverse.describe().get("solver") == "ConjugateGradient":
         return f"n = {data.n} solves by iterations, one for each row, take too long"
     k = outputs(model, next(data.batches()).inputs).shape[1]

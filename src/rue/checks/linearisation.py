@@ -2,7 +2,7 @@
 
 import torch
 
-from rue.checks.check import Check, Light
+from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject, only_differences
 from rue.derivatives import member_outputs, outputs, pushed
 from rue.trees import leaves
@@ -23,7 +23,7 @@ def linearisation(subject: Subject) -> Check | str:
     """Outputs at θ* of a few re-weightings against those of the tangent."""
     model, inputs = subject.model, subject.looked_at
     if not model.family.stationary:
-        return "the outputs are linear in the parameters"
+        return Senseless("the outputs are linear in the parameters")
     steps = -subject.steps[:REWEIGHTINGS]
     dtype = model.theta.dtype
     now = outputs(model, inputs).double()

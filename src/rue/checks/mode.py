@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rue.checks.check import Check
+from rue.checks.check import Check, Senseless
 from rue.checks.subject import Subject, some
 from rue.derivatives import outputs
 from rue.models.module import private_copy
@@ -19,7 +19,7 @@ def mode(subject: Subject) -> Check | str:
     """Outputs as wrapped against those of a copy in evaluation mode; the user's module is not touched."""
     core: Any = getattr(subject.model, "inner", subject.model)  # behind a projection
     if not hasattr(core, "module"):
-        return "an estimator has no modes"
+        return Senseless("an estimator has no modes")
     training = any(part.training for part in core.module.modules())
     inputs = some(next(subject.data.batches()).inputs)
     as_wrapped = outputs(core, inputs)

@@ -2,7 +2,7 @@
 
 import torch
 
-from rue.checks.check import Check, Light
+from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
 from rue.curvature import Hessian
 
@@ -20,7 +20,7 @@ def negative_curvature(subject: Subject) -> Check | str:
     """The smallest eigenvalue against the mean one."""
     n, d = subject.data.n, subject.model.theta.numel()
     if not subject.model.family.stationary:
-        return "the outputs are linear in the parameters, and the loss is convex"
+        return Senseless("the outputs are linear in the parameters, and the loss is convex")
     if max(n, d) * d**2 > WORK:
         return f"the Hessian of d = {d} parameters on n = {n} rows would take minutes"
     values = torch.linalg.eigvalsh(Hessian().at(subject.model, subject.data).dense())

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from rue.checks.check import Check, Light
+from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Audited, Subject, only_differences
 from rue.concepts import Model
 from rue.derivatives import outputs, pushed, weighted_gradients
@@ -33,10 +33,10 @@ Array = NDArray[np.float64]
 
 def refits(subject: Subject) -> Check | str:
     """Paired over refits, rows and outputs."""
+    if not subject.model.family.joint:
+        return Senseless("a forest has no one objective whose change could be predicted")
     if subject.refit is None:
         return "no training callable was given: auditor.check(refit=...)"
-    if not subject.model.family.joint:
-        return "a forest has no one objective whose change could be predicted"
     if subject.audited is None and isinstance(subject.data.source.X, Dataset | DataLoader):
         raise SettingError(
             "refits are compared at rows that can be read again: give inputs, auditor.check(inputs, refit=...)"

@@ -2,7 +2,7 @@
 
 from math import sqrt
 
-from rue.checks.check import Check, Light
+from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
 
 NAME = "sampling error"
@@ -25,7 +25,7 @@ def sampling_error(subject: Subject) -> Check | str:
             "" if light == "green" else "grow more trees",
         )
     if subject.members is None:
-        return "nothing is sampled: the answer is in closed form"
+        return Senseless("nothing is sampled: the answer is in closed form")
     error = 1 / sqrt(2 * (subject.members - 1))
     light = "green" if error <= FINE else "amber" if error <= ROUGH else "red"
     return Check(

@@ -1,6 +1,6 @@
 """Was the linear system solved, and of the curvature itself?"""
 
-from rue.checks.check import Check, Light
+from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
 
 NAME = "solve"
@@ -15,7 +15,7 @@ def solve(subject: Subject) -> Check | str:
     """The residual of the solves of `fit`, and a damping that had to be."""
     residual = subject.facts.get("residual")
     if subject.inverted is None:
-        return "the method solves no linear system"
+        return Senseless("the method solves no linear system")
     damped = subject.inverted.damped
     light: Light = "green" if residual is None or residual <= GOOD else "amber" if residual <= POOR else "red"
     said = "no residual is known before an audit" if residual is None else f"the relative residual is {residual:.1e}"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from rue.checks.check import Senseless
 from rue.checks.hat import Leverages, leverages
 from rue.concepts import CurvatureRule, Facts, Inputs, Model
 from rue.curvature import GaussNewton
@@ -93,7 +94,7 @@ class Subject:
     def without_objective(self) -> str | None:
         """Why nothing can be said of an objective and its curvature; None where it can."""
         if not self.model.family.joint:
-            return "trees of a forest minimise no one objective"
+            return Senseless("trees of a forest minimise no one objective")
         if self.inverted is None and too_large(self.model, self.data):
             return (
                 "the method factors no curvature, and this model's is too large to do so for a check: fit LinearRUE()"

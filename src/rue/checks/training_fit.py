@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rue.checks.at_rest import at_rest
-from rue.checks.check import Check, Light
+from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
 from rue.concepts import Model
 from rue.derivatives import outputs
@@ -29,7 +29,7 @@ def training_fit(subject: Subject) -> Check | str:
     """Mean loss of the rows against that of the best constant."""
     model, data = subject.model, subject.data
     if model.family.coupled:
-        return "the loss of a row depends on the other rows: no constant can be compared row by row"
+        return Senseless("the loss of a row depends on the other rows: no constant can be compared row by row")
     batches = [(outputs(model, batch.inputs), batch.targets, batch.weight) for batch in data.batches()]
     constant = best_constant(model, batches)
     own, flat, weight = [], [], []

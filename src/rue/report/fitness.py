@@ -8,16 +8,6 @@ from rue.report.blocks import Section, listed, section, table, text
 from rue.report.case import Case
 from rue.report.phrases import listing, rows
 
-SENSELESS = (  # reasons of checks that have no meaning for a model or a method: nothing is missing
-    "nothing is sampled",
-    "an estimator has no modes",
-    "the outputs are linear in the parameters",
-    "the method solves no linear system",
-    "trees of a forest minimise no one objective",
-    "trees are grown one after the other",
-    "a forest has no one objective",
-    "the loss of a row depends on the other rows",
-)
 RANK = {"green": 0, "none": 1, "amber": 2, "red": 3}
 COLUMNS = {
     "check": ("Check", "text"),
@@ -33,19 +23,14 @@ def checks(case: Case) -> list[Check]:
     return sorted(case.checkup.checks, key=lambda check: -RANK[check.light])
 
 
-def missing_checks(case: Case) -> dict[str, str]:
-    """Those that could have told something and were not made, with the reason."""
-    return {name: why for name, why in case.checkup.left_out.items() if not why.startswith(SENSELESS)}
-
-
 def most_missing(case: Case) -> bool:
     """Whether fewer than half of the checks that apply were made."""
-    return len(checks(case)) < len(missing_checks(case))
+    return len(checks(case)) < len(case.checkup.missing)
 
 
 def fitness(case: Case) -> Section:
     """A table of checks, and those that were left out."""
-    made, missing = checks(case), missing_checks(case)
+    made, missing = checks(case), case.checkup.missing
     senseless = {name: why for name, why in case.checkup.left_out.items() if name not in missing}
     blocks = []
     if made:

@@ -2,7 +2,7 @@
 
 from rue.report.blocks import Section, listed, section
 from rue.report.case import Case
-from rue.report.fitness import checks, missing_checks
+from rue.report.fitness import checks
 from rue.report.phrases import listing, of, rows
 from rue.report.spreads import words
 from rue.report.subgroups import SMALL, small_groups
@@ -52,7 +52,7 @@ def _method(case: Case) -> list[str]:
 
 
 def _checks(case: Case) -> list[str]:
-    made, missing = checks(case), missing_checks(case)
+    made, missing = checks(case), case.checkup.missing
     if not made:
         return ["No fitness checks were made."]
     found = [

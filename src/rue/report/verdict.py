@@ -5,7 +5,7 @@ from typing import Any
 from rue.report.blocks import Block
 from rue.report.case import Case
 from rue.report.estimates import Estimate
-from rue.report.fitness import RANK, checks, missing_checks, most_missing
+from rue.report.fitness import RANK, checks, most_missing
 from rue.report.measures import Metrics
 from rue.report.phrases import listing, number, percent, rows
 from rue.report.shift import Beyond
@@ -20,7 +20,7 @@ def verdict(case: Case) -> Block:
         return {"light": "amber", "text": f"No fitness checks were made; {handled}."}
     worst = max((check.light for check in made), key=RANK.__getitem__)
     if most_missing(case) and worst != "red":
-        total = len(made) + len(missing_checks(case))
+        total = len(made) + len(case.checkup.missing)
         return {"light": "amber", "text": f"Most checks could not be made, {len(made)} of {total} were; {handled}."}
     bad = [str(check.name) for check in made if check.light == worst and worst in ("red", "amber")]
     if not bad:
