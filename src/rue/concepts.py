@@ -57,11 +57,11 @@ class Response(Protocol):
         ...
 
 
-class Model(Protocol):
-    """1. What was trained: f, the loss of an example, the penalty, and theta.
+class Objective(Protocol):
+    """1a. The mathematics of what was trained: f, the loss of an example, the penalty, and theta.
 
-    The objective is always the sum over examples plus the penalty, J = Σᵢ ℓᵢ + R. The first four
-    members are the mathematics; the rest is how raw data reaches them.
+    The objective is always the sum over examples plus the penalty, J = Σᵢ ℓᵢ + R. Every derivative is a free function
+    over these members.
     """
 
     @property
@@ -97,6 +97,10 @@ class Model(Protocol):
     def jacobian(self, inputs: Inputs) -> Tensor | None:
         """∂f/∂θ at theta (m, k, d) where it is known; None leaves it to autodiff."""
         ...
+
+
+class Model(Objective, Protocol):
+    """1. What was trained: an objective, and how raw data and a user's own answers reach it."""
 
     @property
     def response(self) -> Response | None:
@@ -213,7 +217,7 @@ class Curvature(Protocol):
 class CurvatureRule(Protocol):
     """Which curvature: `Hessian()`, `GaussNewton()`."""
 
-    def at(self, model: Model, data: TrainingSet) -> Curvature:
+    def at(self, model: Objective, data: TrainingSet) -> Curvature:
         """The curvature of the objective at the model's theta."""
         ...
 
@@ -225,12 +229,16 @@ class Solution(NamedTuple):
     residual: float
 
 
-class Inverse(Protocol):
-    """The damped curvature, factored once, ready for many right-hand sides."""
+class Solving(Protocol):
+    """A curvature that can be solved for."""
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
         ...
+
+
+class Inverse(Solving, Protocol):
+    """The damped curvature, factored once, ready for many right-hand sides."""
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw (count, d) from the normal distribution whose covariance is the inverse."""

@@ -1,4 +1,4 @@
-"""Every derivative of a Model, each written once, streaming over batches.
+"""Every derivative of a Objective, each written once, streaming over batches.
 
 Derivatives are taken in the model's dtype; sums over rows are kept in float64. Where a model cannot be
 vectorised over rows (recurrent kernels, data-dependent control flow) a loop takes over: slower, never wrong.
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev, jvp, vjp, vmap
 
-from rue.concepts import Batch, Inputs, Model, TrainingSet
+from rue.concepts import Batch, Inputs, Objective, TrainingSet
 from rue.errors import DerivativeError, NumericalError
 from rue.progress import track
 from rue.trees import leaves, map_leaves, take
@@ -25,13 +25,13 @@ FEW = 16  # outputs up to which a known Jacobian is the cheapest way to pull one
 VECTORS = 32  # in one block of curvature products: 8 to 32 measured best (FACTS, numerics)
 
 
-def outputs(model: Model, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
+def outputs(model: Objective, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
     """Outputs (c, k), as the user's own model returns them."""
     with torch.no_grad():
         return model.predict(model.theta if theta is None else theta, inputs)
 
 
-def member_outputs(model: Model, thetas: Tensor, inputs: Inputs) -> Tensor:
+def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
     """Outputs (b, c, k) of many parameter vectors (b, d)."""
 
     def at_once(block: Tensor) -> Tensor:
@@ -44,14 +44,14 @@ def member_outputs(model: Model, thetas: Tensor, inputs: Inputs) -> Tensor:
         return _first_that_works(at_once, one_by_one, thetas)
 
 
-def loss_gradient(model: Model, predicted: Tensor, targets: Any) -> Tensor:
+def loss_gradient(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
     """r = ∂ℓᵢ/∂f at outputs (c, k): (c, k)."""
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
         return _finite(_gradient(model.loss(at, targets).sum(), at), "the loss")
 
 
-def loss_hessian(model: Model, predicted: Tensor, targets: Any) -> Tensor:
+def loss_hessian(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
     """Λ = ∂²ℓᵢ/∂f² at outputs (c, k): (c, k, k)."""
     known = model.loss_hessian(predicted.detach(), targets)
     if known is not None:
@@ -63,14 +63,14 @@ def loss_hessian(model: Model, predicted: Tensor, targets: Any) -> Tensor:
     return _finite(torch.stack(rows, dim=1), "the loss")
 
 
-def weighted_hessian(model: Model, predicted: Tensor, batch: Batch) -> Tensor:
+def weighted_hessian(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
     """wᵢΛᵢ (c, k, k) in float64; rows that are coupled are one block (1, n, n)."""
     if model.family.coupled:
         return model.coupling(predicted.detach(), batch.targets, batch.weight).curvature.unsqueeze(0)
     return batch.weight[:, None, None] * loss_hessian(model, predicted, batch.targets).double()
 
 
-def jacobian(model: Model, inputs: Inputs) -> Tensor:
+def jacobian(model: Objective, inputs: Inputs) -> Tensor:
     """∂f/∂θ for every row: (c, k, d)."""
     known = model.jacobian(inputs)
     if known is not None:
@@ -86,7 +86,7 @@ def jacobian(model: Model, inputs: Inputs) -> Tensor:
         return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
 
 
-def pushed(model: Model, inputs: Inputs, vectors: Tensor) -> Tensor:
+def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
     """J v for every row of (r, d): (c, k, r). Costs a forward pass for each vector, whatever the number of outputs."""
 
     def at_once(block: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ def pushed(model: Model, inputs: Inputs, vectors: Tensor) -> Tensor:
     return _finite(found.detach(), "the model")
 
 
-def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
+def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
     known = model.jacobian(inputs) if cotangents.shape[1] <= FEW else None
     if known is not None:
@@ -126,7 +126,7 @@ def pulled_back(model: Model, inputs: Inputs, cotangents: Tensor) -> Tensor:
         return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
 
 
-def jacobian_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
+def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
     """Training rows with their output Jacobians (c, k, d), in chunks that fit in memory."""
     for batch in track("Jacobians", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
@@ -134,7 +134,7 @@ def jacobian_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, T
             yield part, jacobian(model, part.inputs)
 
 
-def gradient_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
+def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
     """Training rows with the gradients of their weighted losses (c, d) in float64: the rows of Lᵀ."""
     if model.family.coupled:
         yield _coupled_gradients(model, data)
@@ -145,7 +145,7 @@ def gradient_batches(model: Model, data: TrainingSet) -> Iterator[tuple[Batch, T
             yield part, part.weight.unsqueeze(-1) * pulled_back(model, part.inputs, slope).double()
 
 
-def weighted_gradients(model: Model, data: TrainingSet, weights: Tensor) -> Tensor:
+def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:
     """L w for each of b weight vectors (b, n): (b, d) in float64."""
     total = torch.zeros(len(weights), model.theta.numel(), dtype=torch.float64, device=model.theta.device)
     for part, gradients in gradient_batches(model, data):
@@ -153,7 +153,7 @@ def weighted_gradients(model: Model, data: TrainingSet, weights: Tensor) -> Tens
     return total
 
 
-def hessian_product(model: Model, data: TrainingSet, vectors: Tensor) -> Tensor:
+def hessian_product(model: Objective, data: TrainingSet, vectors: Tensor) -> Tensor:
     """∇²(Σᵢ ℓᵢ) times every row of (r, d), in float64."""
 
     def products(batch: Batch) -> Callable[[Tensor], Tensor]:
@@ -164,7 +164,7 @@ def hessian_product(model: Model, data: TrainingSet, vectors: Tensor) -> Tensor:
     return _summed_products(model, data, vectors, products)
 
 
-def gauss_newton_product(model: Model, data: TrainingSet, vectors: Tensor) -> Tensor:
+def gauss_newton_product(model: Objective, data: TrainingSet, vectors: Tensor) -> Tensor:
     """Σᵢ JᵢᵀΛᵢJᵢ times every row of (r, d), in float64."""
 
     def products(batch: Batch) -> Callable[[Tensor], Tensor]:
@@ -184,7 +184,7 @@ def gauss_newton_product(model: Model, data: TrainingSet, vectors: Tensor) -> Te
     return _summed_products(model, data, vectors, products)
 
 
-def penalty_product(model: Model, vectors: Tensor) -> Tensor:
+def penalty_product(model: Objective, vectors: Tensor) -> Tensor:
     """∇²R times every row of (r, d), in float64."""
     with torch.enable_grad():
         theta = model.theta.detach().double().requires_grad_()
@@ -194,7 +194,7 @@ def penalty_product(model: Model, vectors: Tensor) -> Tensor:
 
 
 def _summed_products(
-    model: Model, data: TrainingSet, vectors: Tensor, products: Callable[[Batch], Callable[[Tensor], Tensor]]
+    model: Objective, data: TrainingSet, vectors: Tensor, products: Callable[[Batch], Callable[[Tensor], Tensor]]
 ) -> Tensor:
     """Add products over rows, a block of vectors at a time: a block holds the hidden layers once for each vector."""
     total = torch.zeros_like(vectors, dtype=torch.float64)
@@ -208,7 +208,7 @@ def _summed_products(
     return total
 
 
-def _objective(model: Model, predicted: Tensor, batch: Batch) -> Tensor:
+def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
     """Σ wᵢℓᵢ of a batch, to differentiate."""
     if model.family.coupled:
         return model.coupling(predicted, batch.targets, batch.weight).objective
@@ -216,7 +216,7 @@ def _objective(model: Model, predicted: Tensor, batch: Batch) -> Tensor:
     return (batch.weight.to(losses) * losses).sum()
 
 
-def _coupled_gradients(model: Model, data: TrainingSet) -> tuple[Batch, Tensor]:
+def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tensor]:
     """The pull of every row's weight through all outputs, (n, d): for Cox's likelihood, score residuals."""
     batch = whole(data)
     parts = [jacobian(model, part.inputs).double() for part in _chunks(batch, _chunk_rows(model, 1))]
@@ -284,11 +284,11 @@ def _finite(derivative: Tensor, of: str) -> Tensor:
     return derivative
 
 
-def _one_row(model: Model, theta: Tensor, row: Inputs) -> Tensor:
+def _one_row(model: Objective, theta: Tensor, row: Inputs) -> Tensor:
     return model.predict(theta, map_leaves(lambda leaf: leaf.unsqueeze(0), row)).squeeze(0)
 
 
-def _row_jacobian(model: Model, row: Inputs) -> Tensor:
+def _row_jacobian(model: Objective, row: Inputs) -> Tensor:
     """(k, d) of one row, by plain backward passes."""
     with torch.enable_grad():
         theta = model.theta.detach().requires_grad_()
@@ -297,7 +297,7 @@ def _row_jacobian(model: Model, row: Inputs) -> Tensor:
     return torch.stack([torch.zeros_like(theta) if found is None else found for found in rows]).detach()
 
 
-def _row_pull(model: Model, row: Inputs, cotangent: Tensor) -> Tensor:
+def _row_pull(model: Objective, row: Inputs, cotangent: Tensor) -> Tensor:
     """Jᵀu (d,) of one row, by one plain backward pass."""
     theta = model.theta.detach().requires_grad_()
     return _gradient(model.predict(theta, row)[0], theta, cotangent=cotangent.to(theta)).detach()
@@ -308,7 +308,7 @@ def _each_row(inputs: Inputs) -> Iterator[Inputs]:
         yield take(inputs, slice(i, i + 1))
 
 
-def _chunk_rows(model: Model, vectors: int) -> int:
+def _chunk_rows(model: Objective, vectors: int) -> int:
     """How many rows at once, if each makes this many vectors of d float64 numbers."""
     row = 8 * vectors * model.theta.numel()
     if model.theta.device.type != "cpu":
@@ -324,7 +324,7 @@ def _chunks(batch: Batch, size: int) -> Iterator[Batch]:
         yield Batch(take(batch.inputs, part), take(batch.targets, part), batch.weight[part], rows)
 
 
-def input_chunks(model: Model, inputs: Inputs) -> Iterator[Inputs]:
+def input_chunks(model: Objective, inputs: Inputs) -> Iterator[Inputs]:
     """Cut a batch of inputs so that its Jacobian fits in memory."""
     k = outputs(model, take(inputs, slice(0, 2))).shape[1]  # two rows: one without an axis of rows may pass
     size = _chunk_rows(model, k)

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rue.concepts import Batch, Inverse, Model, Resampler, TrainingSet
+from rue.concepts import Batch, Inverse, Objective, Resampler, TrainingSet
 from rue.derivatives import gradient_batches, jacobian_batches
 from rue.left_out import left_out
 from rue.memory import free_bytes
@@ -17,7 +17,7 @@ COPIES = 6  # of the gradients that gathering, centring and solving hold at the 
 
 
 def influence(
-    model: Model, data: TrainingSet, inverse: Inverse, jacobian: Tensor, meat: Meat = "HC0"
+    model: Objective, data: TrainingSet, inverse: Inverse, jacobian: Tensor, meat: Meat = "HC0"
 ) -> tuple[Tensor, float]:
     """B = J H̃⁻¹ L: how each unit pulls on each output, (c, k, d) -> (c, k, u), and the residual of the solve.
 
@@ -31,7 +31,9 @@ def influence(
     return pulls.view(c, k, data.units), residual
 
 
-def pull_root(model: Model, data: TrainingSet, resampler: Resampler, inverse: Inverse, meat: Meat = "HC0") -> Tensor:
+def pull_root(
+    model: Objective, data: TrainingSet, resampler: Resampler, inverse: Inverse, meat: Meat = "HC0"
+) -> Tensor:
     """Rows F (r, d) with FᵀF = L Cov[w] Lᵀ, the covariance of the resampled gradient; r is at most u and 2d."""
     rows = _gradient_rows(model, data, inverse, meat)
     d, device = model.theta.numel(), model.theta.device
@@ -51,19 +53,19 @@ def pull_root(model: Model, data: TrainingSet, resampler: Resampler, inverse: In
     return _matrix_root(scale * (moment - shared * torch.outer(total, total) / data.units))
 
 
-def pull_root_fits(model: Model, data: TrainingSet) -> bool:
+def pull_root_fits(model: Objective, data: TrainingSet) -> bool:
     """Whether the rows of `pull_root`, and what solving for them takes, fit in memory."""
     d = model.theta.numel()
     rows = data.units if data.units < data.n else min(data.units, 2 * d)
     return COPIES * 8 * rows * d <= free_bytes(model.theta.device)
 
 
-def _gradient_rows(model: Model, data: TrainingSet, inverse: Inverse, meat: Meat) -> Iterator[tuple[Batch, Tensor]]:
+def _gradient_rows(model: Objective, data: TrainingSet, inverse: Inverse, meat: Meat) -> Iterator[tuple[Batch, Tensor]]:
     """The rows of Lᵀ; with HC3 each is taken at the row's leave-one-out residual."""
     return gradient_batches(model, data) if meat == "HC0" else _left_out_gradients(model, data, inverse)
 
 
-def _left_out_gradients(model: Model, data: TrainingSet, inverse: Inverse) -> Iterator[tuple[Batch, Tensor]]:
+def _left_out_gradients(model: Objective, data: TrainingSet, inverse: Inverse) -> Iterator[tuple[Batch, Tensor]]:
     """The rows of Lᵀ at the slopes the rows have when their unit is left out (HC3; by group, the block jackknife)."""
     pull = left_out(model, data, inverse).pull
     for part, jacobian in jacobian_batches(model, data):

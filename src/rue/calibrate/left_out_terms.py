@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.smoother import POWERS, Metric, smooth
-from rue.concepts import Model, Resampler, TrainingSet
+from rue.concepts import Objective, Resampler, TrainingSet
 from rue.derivatives import jacobian_batches, weighted_gradients
 from rue.left_out import LeftOut
 
@@ -21,7 +21,7 @@ class LeftOutTerms:
 
 
 def left_out_terms(
-    model: Model,
+    model: Objective,
     data: TrainingSet,
     slope: Tensor,
     own: LeftOut,

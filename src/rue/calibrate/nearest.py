@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.concepts import Model, TrainingSet
+from rue.concepts import Objective, TrainingSet
 from rue.derivatives import jacobian_batches
 from rue.randomness import generator
 
@@ -32,7 +32,7 @@ class NearestRows:
         return torch.as_tensor(found, device=jacobian.device)
 
 
-def nearest_rows(model: Model, data: TrainingSet, solved: Tensor) -> NearestRows:
+def nearest_rows(model: Objective, data: TrainingSet, solved: Tensor) -> NearestRows:
     """Index the training rows, given their solved Jacobians (n, k, d)."""
     from sklearn.neighbors import NearestNeighbors
 

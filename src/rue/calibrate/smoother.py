@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.nearest import NearestRows, nearest_rows
-from rue.concepts import Inverse, Model, TrainingSet
+from rue.concepts import Inverse, Objective, TrainingSet
 from rue.derivatives import jacobian_batches, outputs
 from rue.errors import SettingError
 from rue.memory import free_bytes
@@ -59,7 +59,7 @@ class Metric:
         return max(1, BLOCK // (self.nearest.count * self.solved[0].numel()))
 
 
-def metric(model: Model, data: TrainingSet, inverse: Inverse) -> Metric:
+def metric(model: Objective, data: TrainingSet, inverse: Inverse) -> Metric:
     """Solve for every training row, once."""
     count = data.n * outputs(model, next(iter(data.batches())).inputs).shape[1]
     needed = COPIES * 8 * count * model.theta.numel()

@@ -3,14 +3,12 @@
 from math import inf
 
 from rue.checks.check import Check, Light, Senseless
-from rue.checks.distance import Distance, distance
 from rue.checks.subject import Subject
 from rue.checks.wrong_loss import better_loss
 from rue.curvature import GaussNewton
+from rue.left_out.rest import CLOSE, Distance, distance
 
 NAME = "at rest"
-# Of a typical resampling step: its square, a hundredth, is what being off adds to a squared step
-CLOSE = 0.1
 # Share of the decrement that another penalty takes away where parameters rest under it; for nets stopped early it
 # reached .954, after five steps of gradient descent from zero, which is a ridge regression's path, .99997
 ALL = 0.99999

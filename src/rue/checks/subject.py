@@ -15,14 +15,11 @@ from rue.checks.hat import Leverages, leverages
 from rue.concepts import CurvatureRule, Facts, Inputs, Model
 from rue.curvature import GaussNewton
 from rue.data import Rows, input_batches
-from rue.derivatives import outputs, weighted_gradients
-from rue.randomness import generator
-from rue.resample import Multinomial
+from rue.derivatives import outputs
+from rue.left_out.rest import Reweighted, reweighted
 from rue.solve.choice import Inverted, invert, too_large
 from rue.trees import leaves, take
 
-DRAWS = 64  # re-weightings behind the size of a typical resampling step: known to √(2/64) at worst, of one parameter
-CELLS = 2**25  # weights drawn at once, at most: fewer re-weightings of very many rows
 UNITS = 32.0  # of rounding, in what is added up over few hundred rows and a solve: less cannot be told from zero
 LOOKED_AT = 200  # rows whose outputs are compared
 
@@ -49,7 +46,7 @@ class Subject:
         return self.inverted or gauss_newton(self.model, self.data)
 
     @cached_property
-    def reweighted(self) -> "Reweighted":
+    def reweighted(self) -> Reweighted:
         """The gradient of all rows, and those of re-weighted ones."""
         return reweighted(self.model, self.data, self.seed)
 
@@ -121,23 +118,6 @@ class Audited:
         """Every row once, as a model reads it, in the same order on every pass."""
         for part in self.parts:
             yield from input_batches(part, model)
-
-
-@dataclass(frozen=True)
-class Reweighted:
-    """Gradients of the loss, the penalty left aside."""
-
-    whole: Tensor = field(repr=False)  # (d,), Σ∇ℓᵢ
-    drawn: Tensor = field(repr=False)  # (b, d), L(w − 1)
-
-
-def reweighted(model: Model, data: Rows, seed: int) -> Reweighted:
-    """One pass over the rows for the sum and for `DRAWS` bootstrap samples of the units."""
-    count = min(DRAWS, max(8, CELLS // data.n))
-    drawn = Multinomial().draw(data.units, count, generator(seed)).sub_(1)[:, data.unit]
-    weights = torch.cat([torch.ones(1, data.n, dtype=torch.float64), drawn])
-    found = weighted_gradients(model, data, weights)
-    return Reweighted(found[0], found[1:])
 
 
 def gauss_newton(model: Model, data: Rows) -> Inverted:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rue.checks.distance import distance
-from rue.checks.subject import Subject, gauss_newton, reweighted
+from rue.checks.subject import Subject, gauss_newton
 from rue.data import training_rows
 from rue.errors import RueError
+from rue.left_out.rest import distance, reweighted
 from rue.losses import LOSSES
 
 SMALL = 2_000  # parameters: each loss has its own matrix to factor

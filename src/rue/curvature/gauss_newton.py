@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Model, TrainingSet
+from rue.concepts import Curvature, Objective, TrainingSet
 from rue.curvature.penalty import penalty_dense, penalty_diagonal
 from rue.derivatives import (
     gauss_newton_product,
@@ -24,7 +24,7 @@ from rue.errors import NotPositiveDefiniteError
 class GaussNewton:
     """Σᵢ JᵢᵀΛᵢJᵢ + ∇²R: never points downwards for a convex loss, and equal to the Hessian at a perfect fit."""
 
-    def at(self, model: Model, data: TrainingSet) -> Curvature:
+    def at(self, model: Objective, data: TrainingSet) -> Curvature:
         """The Gauss–Newton matrix at the model's theta."""
         return GaussNewtonAt(model, data)
 
@@ -33,7 +33,7 @@ class GaussNewton:
 class GaussNewtonAt:
     """The Gauss–Newton matrix of one model on one training set."""
 
-    model: Model
+    model: Objective
     data: TrainingSet
 
     @property

@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Model, TrainingSet
+from rue.concepts import Curvature, Objective, TrainingSet
 from rue.curvature.penalty import penalty_dense, penalty_diagonal
 from rue.derivatives import VECTORS, hessian_product, penalty_product
 from rue.errors import DerivativeError
@@ -22,7 +22,7 @@ PROBES = 64  # random signs for the trace: a relative error of a few per cent, e
 class Hessian:
     """∇²J(θ̂), which need not be positive definite where training stopped early."""
 
-    def at(self, model: Model, data: TrainingSet) -> Curvature:
+    def at(self, model: Objective, data: TrainingSet) -> Curvature:
         """The Hessian at the model's theta."""
         return HessianAt(model, data)
 
@@ -31,7 +31,7 @@ class Hessian:
 class HessianAt:
     """The Hessian of one model on one training set."""
 
-    model: Model
+    model: Objective
     data: TrainingSet
 
     @property

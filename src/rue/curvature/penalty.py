@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from rue.concepts import Model
+from rue.concepts import Objective
 from rue.derivatives import penalty_product
 from rue.randomness import generator
 
 
-def penalty_diagonal(model: Model) -> Tensor | None:
+def penalty_diagonal(model: Objective) -> Tensor | None:
     """∇²R as its diagonal (d,), or None where it is not diagonal.
 
     A diagonal matrix maps ones to its diagonal; a second, irregular vector tells whether it was one.
@@ -20,7 +20,7 @@ def penalty_diagonal(model: Model) -> Tensor | None:
     return diagonal if float(apart) <= 1e-9 * float(image.abs().max()) else None
 
 
-def penalty_dense(model: Model) -> Tensor:
+def penalty_dense(model: Objective) -> Tensor:
     """∇²R as a matrix (d, d) in float64."""
     diagonal = penalty_diagonal(model)
     if diagonal is not None:

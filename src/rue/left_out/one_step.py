@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rue.concepts import Batch, Inverse, Model, TrainingSet
+from rue.concepts import Batch, Objective, Solving, TrainingSet
 from rue.derivatives import jacobian_batches, loss_gradient, outputs, weighted_hessian
 from rue.errors import ModelError, NumericalError, SettingError
 from rue.memory import free_bytes
@@ -41,7 +41,7 @@ class LeftOut:
         return float(self.share.sum())
 
 
-def left_out(model: Model, data: TrainingSet, inverse: Inverse, sole: Sole = "refuse") -> LeftOut:
+def left_out(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole = "refuse") -> LeftOut:
     """Leave every unit out, one at a time; `sole` says what becomes of one that alone determines its own fit."""
     if model.family.coupled:
         raise ModelError(
@@ -60,7 +60,7 @@ def left_out(model: Model, data: TrainingSet, inverse: Inverse, sole: Sole = "re
     return LeftOut(prediction=prediction, slope=slope, share=share, residual=residual, **found)
 
 
-def step_without(model: Model, data: TrainingSet, inverse: Inverse, rows: Tensor) -> Tensor:
+def step_without(model: Objective, data: TrainingSet, inverse: Solving, rows: Tensor) -> Tensor:
     """How the parameters (d,) move when some rows (s,) are left out together: H̃⁻¹Jᵀ(I − ΛM)⁻¹r of these rows."""
     jacobians, losses = [], []
     for batch, jacobian in jacobian_batches(model, data):
@@ -76,14 +76,14 @@ def step_without(model: Model, data: TrainingSet, inverse: Inverse, rows: Tensor
     return pull @ solved
 
 
-def leverage(jacobian: Tensor, inverse: Inverse) -> tuple[Tensor, float]:
+def leverage(jacobian: Tensor, inverse: Solving) -> tuple[Tensor, float]:
     """M = J H̃⁻¹ Jᵀ for every row: (c, k, d) -> (c, k, k) in float64, and the residual of the solve."""
     rows = jacobian.double()
     solved, residual = inverse.solve(rows.flatten(0, 1))
     return rows @ solved.view_as(rows).mT, residual
 
 
-def _rows(model: Model, data: TrainingSet, inverse: Inverse, sole: Sole) -> tuple[dict[str, Tensor], float]:
+def _rows(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[dict[str, Tensor], float]:
     """Row by row, in batches."""
     parts, residual = [], 0.0
     for batch, jacobian in jacobian_batches(model, data):
@@ -94,7 +94,7 @@ def _rows(model: Model, data: TrainingSet, inverse: Inverse, sole: Sole) -> tupl
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}, residual
 
 
-def _groups(model: Model, data: TrainingSet, inverse: Inverse, sole: Sole) -> tuple[dict[str, Tensor], float]:
+def _groups(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[dict[str, Tensor], float]:
     """Unit by unit: rows of a group may lie anywhere, so the Jacobians of all are held."""
     count = data.n * outputs(model, next(iter(data.batches())).inputs).shape[1]
     needed = COPIES * 8 * count * model.theta.numel()
@@ -153,7 +153,7 @@ def _by_row(values: Tensor, c: int, k: int) -> Tensor:
     return values.view(c, k, c, k)[rows, :, rows]
 
 
-def _loss(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+def _loss(model: Objective, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Outputs (c, k), and the weighted slope (c, k) and curvature (c, k, k) of the loss there, in float64."""
     fitted = outputs(model, batch.inputs)
     slope = batch.weight[:, None] * loss_gradient(model, fitted, batch.targets).double()

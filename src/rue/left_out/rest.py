@@ -4,14 +4,21 @@ The raw gradient cannot tell: its size depends on the units of the parameters. g
 resampling makes of it, E[(L(w − 1))ᵀH̃⁻¹L(w − 1)], it has no units of the loss either.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, sqrt
 
 import torch
 from torch import Tensor
 
-from rue.checks.subject import Reweighted
-from rue.concepts import Inverse, Model
+from rue.concepts import Objective, Solving, TrainingSet
+from rue.derivatives import weighted_gradients
+from rue.randomness import generator
+from rue.resample import Multinomial
+
+DRAWS = 64  # re-weightings behind the size of a typical resampling step: known to √(2/64) at worst, of one parameter
+CELLS = 2**25  # weights drawn at once, at most: fewer re-weightings of very many rows
+# Of a typical resampling step: its square, a hundredth, is what being off adds to a squared step
+CLOSE = 0.1
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class Distance:
     stated: bool  # whether there is a penalty
 
 
-def distance(model: Model, seen: Reweighted, inverse: Inverse) -> Distance:
+def distance(model: Objective, seen: "Reweighted", inverse: Solving) -> Distance:
     """Measure at the model's theta."""
     penalty = penalty_gradient(model)
     stated = bool((penalty != 0).any())
@@ -49,7 +56,7 @@ def distance(model: Model, seen: Reweighted, inverse: Inverse) -> Distance:
     )
 
 
-def penalty_gradient(model: Model) -> Tensor:
+def penalty_gradient(model: Objective) -> Tensor:
     """∇R(θ̂): (d,) in float64."""
     with torch.enable_grad():
         theta = model.theta.detach().double().requires_grad_()
@@ -58,3 +65,20 @@ def penalty_gradient(model: Model) -> Tensor:
             return torch.zeros_like(theta)
         (found,) = torch.autograd.grad(value, theta, allow_unused=True)
     return torch.zeros_like(theta) if found is None else found
+
+
+@dataclass(frozen=True)
+class Reweighted:
+    """Gradients of the loss, the penalty left aside."""
+
+    whole: Tensor = field(repr=False)  # (d,), Σ∇ℓᵢ
+    drawn: Tensor = field(repr=False)  # (b, d), L(w − 1)
+
+
+def reweighted(model: Objective, data: TrainingSet, seed: int) -> Reweighted:
+    """One pass over the rows for the sum and for `DRAWS` bootstrap samples of the units."""
+    count = min(DRAWS, max(8, CELLS // data.n))
+    drawn = Multinomial().draw(data.units, count, generator(seed)).sub_(1)[:, data.unit]
+    weights = torch.cat([torch.ones(1, data.n, dtype=torch.float64), drawn])
+    found = weighted_gradients(model, data, weights)
+    return Reweighted(found[0], found[1:])

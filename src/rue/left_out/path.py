@@ -1,0 +1,130 @@
+"""An affine model refitted for every strength of its penalty, and judged by the rows it leaves out."""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Objective, Solving, TrainingSet
+from rue.curvature import GaussNewton
+from rue.derivatives import outputs, weighted_gradients
+from rue.errors import NotConvergedError, RueError
+from rue.left_out.affine import Affine, Diagonal, FeatureRows, Movable
+from rue.left_out.one_step import LeftOut, left_out
+from rue.solve.dense import Cholesky
+
+DECADES = tuple(float(power) for power in range(4, -9, -1))  # of the mean eigenvalue, strong penalties first
+FINER = (0.5, 0.25, 0.125)  # decades around the best of them
+STEPS = 30  # of Newton's method, at most
+CLOSE = 1e-9  # decrement of the objective, relative: the next step would change nothing that is seen
+HALVINGS = 20
+ENOUGH = 1e-4  # of the decrease that a straight line would promise (Armijo's rule)
+WORSE = 1.5  # times the least left-out loss, after which weaker penalties are not tried
+
+
+@dataclass(frozen=True)
+class Refitted:
+    """The model under one strength of the penalty, at rest, and its left-out predictions."""
+
+    model: Affine
+    inverse: Solving = field(repr=False)
+    left: LeftOut = field(repr=False)
+    loss: float  # mean over the left-out rows
+    limit: bool = False  # the strongest or weakest penalty that was tried was the best
+
+
+def best_refit(like: Objective, rows: FeatureRows, spectrum: Tensor) -> Refitted:
+    """The strength with the least left-out loss; features are in coordinates where Σ w zzᵀ is diag(spectrum)."""
+    unit = float(spectrum.sum()) / rows.n
+    start = Affine(like, torch.zeros_like(spectrum), unit)
+    tried: dict[float, Refitted] = {}
+    for decade in DECADES:
+        at = max(tried.values(), key=lambda one: -one.model.strength).model if tried else start
+        found = _refitted(replace(at, strength=unit * 10.0**decade), rows, spectrum)
+        if found is None:
+            break  # a weaker penalty leaves rows that alone determine their fit
+        tried[decade] = found
+        if found.loss > WORSE * min(one.loss for one in tried.values()):
+            break
+    if not tried:
+        raise NotConvergedError("no penalty makes the refitted model determined by the rows; give the l2 of training")
+    best = min(tried, key=lambda decade: tried[decade].loss)
+    limit = best in (max(tried), DECADES[-1])
+    for finer in FINER:
+        for decade in (best + finer, best - finer):
+            found = _refitted(replace(tried[best].model, strength=unit * 10.0**decade), rows, spectrum)
+            if found is not None:
+                tried[decade] = found
+        best = min(tried, key=lambda decade: tried[decade].loss)
+    return replace(tried[best], limit=limit)
+
+
+def _refitted(start: Affine, rows: FeatureRows, spectrum: Tensor) -> Refitted | None:
+    """None where a row alone would determine its own fit, or nothing converges."""
+    try:
+        model, inverse = _exact(start, rows, spectrum) if start.family.gaussian else _newton(start, rows)
+        left = left_out(model, rows, inverse)
+        loss = float((rows.weight.to(left.slope.device) @ left_out_losses(model, rows, left)) / rows.weight.sum())
+    except RueError:
+        return None
+    return Refitted(model, inverse, left, loss) if torch.isfinite(torch.tensor(loss)) else None
+
+
+def left_out_losses(model: Objective, data: TrainingSet, left: LeftOut) -> Tensor:
+    """The loss of every row at its left-out prediction: (n,) in float64."""
+    with torch.no_grad():
+        parts = [
+            model.loss(left.prediction[batch.rows].to(model.theta.dtype), batch.targets).double()
+            for batch in data.batches()
+        ]
+    return torch.cat(parts)
+
+
+def _exact(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, Solving]:
+    """Squared error: the curvature is diagonal in these coordinates, and one step from anywhere is exact."""
+    inverse = Diagonal(spectrum + start.strength)
+    origin = replace(start, theta=torch.zeros_like(start.theta))
+    return replace(start, theta=-inverse.solve(gradient(origin, rows)[None]).vectors[0]), inverse
+
+
+def _newton(start: Affine, rows: FeatureRows) -> tuple[Affine, Solving]:
+    """A loss that is convex in the outputs: Newton's method with steps halved until they go down."""
+    model, value = start, objective(start, rows)
+    for _ in range(STEPS):
+        inverse = Cholesky().factor(GaussNewton().at(model, rows), 0.0)
+        slope = gradient(model, rows)
+        step = inverse.solve(slope[None]).vectors[0]
+        gain = float(slope @ step)
+        if gain <= CLOSE * (abs(value) + float(rows.weight.sum())):
+            return model, inverse
+        model, value = downhill(model, rows, step, value, gain)
+    raise NotConvergedError(f"{STEPS} steps did not bring the refitted model to rest; give the l2 of training")
+
+
+def downhill(model: Movable, data: TrainingSet, step: Tensor, value: float, gain: float) -> tuple[Movable, float]:
+    """Newton's step, halved until the objective falls as it should."""
+    for halvings in range(HALVINGS):
+        size = 0.5**halvings
+        moved = model.at(model.theta - size * step)
+        reached = objective(moved, data)
+        if reached <= value - ENOUGH * size * gain:
+            return moved, reached
+    raise NotConvergedError("no step along Newton's direction lowers the refitted objective; is the loss convex?")
+
+
+def gradient(model: Objective, data: TrainingSet) -> Tensor:
+    """∇J at the model's theta: (d,) in float64."""
+    with torch.enable_grad():
+        theta = model.theta.detach().double().requires_grad_()
+        (pull,) = torch.autograd.grad(model.penalty(theta), theta)
+    return weighted_gradients(model, data, torch.ones(1, data.n, dtype=torch.float64))[0] + pull
+
+
+def objective(model: Objective, data: TrainingSet) -> float:
+    """J at the model's theta."""
+    total = 0.0
+    with torch.no_grad():
+        for batch in data.batches():
+            losses = model.loss(outputs(model, batch.inputs), batch.targets).double()
+            total += float(batch.weight @ losses)
+        return total + float(model.penalty(model.theta.double()))

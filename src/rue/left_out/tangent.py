@@ -1,0 +1,166 @@
+"""A network's tangent: the model that is linear in the parameters and equals the network to first order at theta."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.func import jvp
+
+from rue.concepts import Batch, Coupling, Family, Inputs, Objective, TrainingSet
+from rue.curvature import GaussNewton
+from rue.derivatives import jacobian, jacobian_batches, outputs
+from rue.errors import NotConvergedError
+from rue.left_out.affine import FeatureRows
+from rue.left_out.path import best_refit, downhill, gradient, objective
+from rue.left_out.spectrum import Spectrum, spectrum
+from rue.randomness import generator
+from rue.solve.choice import Inverted, invert
+from rue.trees import take
+
+ENTRIES = 1_500  # outputs of rows that the penalty is chosen on, at most,
+NUMBERS = 2**28  # and entries of their gradients
+DIRECTIONS = 400  # of parameters that are looked along where the loss is not squared error
+SETTLED = 1e-9  # decrement relative to the objective, at which the refitted model is at rest
+STEPS = 25
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """f(x) + J(x)(θ − θ̂) with the penalty ½λ‖θ − centre‖², or the network's own; `theta` is its own."""
+
+    inner: Objective = field(repr=False)  # the network, at its own θ̂
+    theta: Tensor = field(repr=False)  # (d,)
+    centre: Tensor = field(repr=False)  # (d,)
+    strength: float | None  # λ; None for the network's own penalty
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (c, k): one pass forward and one along the tangent."""
+        at = self.inner.theta
+        found = jvp(lambda where: self.inner.predict(where, inputs), (at,), ((theta.to(at) - at),))
+        return torch.add(*found)
+
+    def jacobian(self, inputs: Inputs) -> Tensor:
+        """The network's own, whatever theta is."""
+        return jacobian(self.inner, inputs)
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """The chosen one, or the network's own."""
+        if self.strength is None:
+            return self.inner.penalty(theta)
+        return 0.5 * self.strength * (theta - self.centre.to(theta)).square().sum()
+
+    def at(self, theta: Tensor) -> Self:
+        """The same at other parameters."""
+        return replace(self, theta=theta.to(self.theta))
+
+    @property
+    def family(self) -> Family:
+        """What the outputs mean."""
+        return self.inner.family
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,)."""
+        return self.inner.loss(outputs, targets)
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """∂²ℓ/∂f², where it is known."""
+        return self.inner.loss_hessian(outputs, targets)
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """The loss of a family whose rows are coupled."""
+        return self.inner.coupling(outputs, targets, weight)
+
+
+@dataclass(frozen=True)
+class RefittedTangent:
+    """The tangent at rest on all training rows, with its curvature."""
+
+    model: Tangent
+    inverted: Inverted
+    limit: bool  # the search for a penalty ended at its limit
+
+
+def refitted_tangent(
+    model: Objective, data: TrainingSet, centre: Tensor, strength: float | None, seed: int, logits: int = 0
+) -> RefittedTangent:
+    """Refit the tangent under a penalty of this strength; without one, the strength whose left-out loss is least."""
+    if strength is not None:
+        start, limit = Tangent(model, model.theta, centre, strength), False
+    else:
+        start, limit = _searched(model, data, centre, seed)
+    settled, inverted = settle(start, data, logits)
+    return RefittedTangent(settled, inverted, limit)
+
+
+def settle(start: Tangent, data: TrainingSet, logits: int) -> tuple[Tangent, Inverted]:
+    """Bring a tangent to rest on all rows: one step for squared error, a few for other convex losses."""
+    model = start
+    inverted = invert(GaussNewton().at(model, data), None, None, logits)
+    value = objective(model, data)
+    for _ in range(STEPS):
+        slope = gradient(model, data)
+        step = inverted.inverse.solve(slope[None]).vectors[0]
+        gain = float(slope @ step)
+        if gain <= SETTLED * (abs(value) + float(data.weight.sum())):
+            return model, inverted
+        model, value = downhill(model, data, step, value, gain)
+        if model.family.gaussian:  # the curvature is the same everywhere, and one step was all
+            return model, inverted
+        inverted = invert(GaussNewton().at(model, data), None, None, logits)
+    raise NotConvergedError(f"{STEPS} steps did not bring the refitted model to rest; give the l2 of training")
+
+
+def _searched(model: Objective, data: TrainingSet, centre: Tensor, seed: int) -> tuple[Tangent, bool]:
+    """The strength by left-out loss on some of the rows, and where the tangent of these rows rests under it."""
+    seen = _some_rows(model, data, centre, seed)
+    wide = torch.cat([batch.inputs["features"] for batch in seen.parts])
+    n, k, d = wide.shape
+    weight = seen.weight.to(wide.device).repeat_interleave(k)
+    most = None if model.family.gaussian else DIRECTIONS
+    found = spectrum(wide.view(n * k, d), weight, most)
+    found_rows = along(seen, found)
+    best = best_refit(model, found_rows, found.values)
+    theta = centre.double() + found.basis @ best.model.theta
+    return Tangent(model, theta.to(model.theta), centre, best.model.strength), best.limit
+
+
+def along(rows: FeatureRows, found: Spectrum) -> FeatureRows:
+    """The same rows in the coordinates of a spectrum."""
+    parts = tuple(
+        batch._replace(inputs={"offset": batch.inputs["offset"], "features": batch.inputs["features"] @ found.basis})
+        for batch in rows.parts
+    )
+    return replace(rows, parts=parts)
+
+
+def _some_rows(model: Objective, data: TrainingSet, centre: Tensor, seed: int) -> FeatureRows:
+    """Offsets f − J(θ̂ − centre) and gradients J in float64, of whole units drawn at random."""
+    k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
+    most = min(ENTRIES // k if model.family.gaussian else ENTRIES, NUMBERS // (k * model.theta.numel()))
+    chosen = some_units(data, most, seed)
+    moved = (model.theta - centre.to(model.theta)).double()
+    parts, start = [], 0
+    for batch, wide in jacobian_batches(model, data):
+        here = torch.nonzero(chosen[batch.rows]).flatten()
+        if not len(here):
+            continue
+        features = wide[here.to(wide.device)].double()
+        kept = take(batch.inputs, here.to(wide.device))
+        offset = outputs(model, kept).double() - features @ moved
+        rows = slice(start, start + len(here))
+        start = rows.stop
+        inputs = {"offset": offset, "features": features}
+        parts.append(Batch(inputs, take(batch.targets, here.to(wide.device)), batch.weight[here.to(wide.device)], rows))
+    unit = torch.unique(data.unit[chosen], return_inverse=True)[1]
+    return FeatureRows(tuple(parts), data.weight[chosen], unit, int(unit.max()) + 1)
+
+
+def some_units(data: TrainingSet, most: int, seed: int) -> Tensor:
+    """Which rows (n,) belong to units drawn until about `most` rows are in; all, where they are no more."""
+    if data.n <= most:
+        return torch.ones(data.n, dtype=torch.bool)
+    order = torch.randperm(data.units, generator=generator(seed))
+    sizes = torch.bincount(data.unit, minlength=data.units)[order]
+    count = max(2, int((sizes.cumsum(0) <= most).sum()))
+    return torch.isin(data.unit, order[:count])

@@ -1,0 +1,161 @@
+"""A witness: a second, cheap model of the same rows, a kernel's, whose left-out predictions are honest.
+
+Where a network's own left-out predictions are not to be had, or not good enough, those of another model bound its
+errors: what the witness misses, and how far witness and network disagree, which no label is needed for.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Batch, Inputs, Objective, TrainingSet
+from rue.derivatives import outputs
+from rue.features import Standardiser, coordinates, training_points
+from rue.left_out.affine import FeatureRows
+from rue.left_out.path import best_refit
+from rue.left_out.spectrum import FLAT, spectrum
+from rue.left_out.tangent import some_units
+from rue.trees import leaves, map_leaves, take
+
+ROWS = 1_000  # that the witness learns from, at most; it has not seen the others
+CELLS = 2**25  # entries of its features, at most
+DIRECTIONS = 600  # of all outputs together, where the loss is not squared error
+MIXES = (  # shares of a linear, a wide and a narrow radial kernel
+    (1.0, 0.0, 0.0),
+    (0.95, 0.05, 0.0),
+    (0.8, 0.2, 0.0),
+    (0.5, 0.5, 0.0),
+    (0.0, 1.0, 0.0),
+    (0.5, 0.25, 0.25),
+    (0.0, 0.5, 0.5),
+    (0.0, 0.0, 1.0),
+)
+NARROW = 4.0  # times the inverse width of the wide kernel, whose squared width is the median squared distance
+STRENGTHS = tuple(10.0**power for power in range(-6, 3))  # that kernels are compared with
+LIMIT = 1 - 1e-9  # of a leverage
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """1 + a mix of a linear and two radial kernels on standardised inputs."""
+
+    shares: tuple[float, float, float]
+    width: float  # the median squared distance of two training rows
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """Similarities (c, w)."""
+        linear, wide, narrow = self.shares
+        apart = torch.cdist(a, b).square() / self.width
+        return 1 + linear * (a @ b.T) / a.shape[1] + wide * (-apart).exp() + narrow * (-NARROW * apart).exp()
+
+
+@dataclass(frozen=True)
+class KernelModel:
+    """Outputs at new inputs, from their similarities to the rows it learnt from."""
+
+    kernel: Kernel
+    standardise: Standardiser = field(repr=False)
+    points: Tensor = field(repr=False)  # (w, p)
+    basis: Tensor = field(repr=False)  # (w, r), from similarities to features
+    offset: Tensor = field(repr=False)  # (k,)
+    coefficients: Tensor = field(repr=False)  # (k, r)
+
+    def __call__(self, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) in float64."""
+        points = torch.as_tensor(self.standardise(coordinates(inputs))).to(self.points)
+        return self.offset + self.kernel(points, self.points) @ self.basis @ self.coefficients.T
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The refitted kernel model, and what it says of the training rows without them."""
+
+    says: KernelModel
+    prediction: Tensor = field(repr=False)  # (n, k), of the training rows without their own unit
+    limit: bool  # the search for a penalty ended at its limit
+
+
+def witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
+    """Choose a kernel and a penalty by leave-one-out; rows beyond `ROWS` are held out from the witness altogether."""
+    standardise, found = training_points(data)
+    place = model.theta.device
+    chosen = some_units(data, ROWS, seed)
+    inside = torch.nonzero(chosen).flatten().to(place)
+    seen, weight = torch.as_tensor(found, device=place)[inside], data.weight.to(place)[inside]
+    k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
+    targets = take(joined([batch.targets for batch in data.batches()]), inside)
+    codes = _codes(model, targets, k)
+    offset = weight @ codes / weight.sum() if model.family.gaussian else codes.new_zeros(k)
+    kernel = _best_kernel(seen, codes, weight)
+    features, basis, values = _features(kernel(seen, seen), weight, _most(model, len(seen), k))
+    inputs = {"offset": offset.expand(len(seen), k), "features": _for_each_output(features, k)}
+    unit = torch.unique(data.unit[chosen], return_inverse=True)[1]
+    rows = FeatureRows(
+        (Batch(inputs, targets, weight, slice(0, len(seen))),), data.weight[chosen], unit, int(unit.max()) + 1
+    )
+    best = best_refit(model, rows, values.repeat(k))
+    says = KernelModel(kernel, standardise, seen, basis, offset, best.model.theta.view(k, -1))
+    prediction = torch.cat([says(batch.inputs) for batch in data.batches()])
+    prediction[inside] = best.left.prediction
+    return Witness(says, prediction, best.limit)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Batches of targets as one."""
+    flat = iter([torch.cat(list(same)) for same in zip(*(leaves(part) for part in parts), strict=True)])
+    return map_leaves(lambda _: next(flat), parts[0])
+
+
+def _codes(model: Objective, targets: Any, k: int) -> Tensor:
+    """Numbers (n, columns) that a kernel is chosen by: the targets themselves, classes as yes and no."""
+    first: Tensor = leaves(targets)[0].double()
+    if model.family.decision == "largest" and first.dim() == 1:
+        return torch.nn.functional.one_hot(first.long(), k).double()
+    return first.reshape(len(first), -1)
+
+
+def _best_kernel(points: Tensor, codes: Tensor, weight: Tensor) -> Kernel:
+    """The mix whose ridge regression of the codes has the least leave-one-out error, over a few penalties."""
+    apart = torch.cdist(points, points).square()
+    positive = apart[apart > 0]
+    width = float(positive.median()) if len(positive) else 1.0
+    kernels = [Kernel(shares, width) for shares in MIXES]
+    return min(kernels, key=lambda kernel: _left_out_error(kernel(points, points), codes, weight))
+
+
+def _left_out_error(gram: Tensor, codes: Tensor, weight: Tensor) -> float:
+    """The least mean squared leave-one-out residual of a kernel ridge regression: (y − Hy)/(1 − h)."""
+    root = weight.sqrt()
+    values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
+    values = values.clamp_min(0)
+    centred = root[:, None] * (codes - weight @ codes / weight.sum())
+    along = vectors.T @ centred
+    errors = []
+    for strength in STRENGTHS:
+        share = values / (values + strength * float(values.mean()))
+        free = 1 - (vectors.square() @ share).clamp_max(LIMIT)
+        errors.append(float(((centred - vectors @ (share[:, None] * along)) / free[:, None]).square().sum()))
+    return min(errors)
+
+
+def _features(gram: Tensor, weight: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Features (w, r) of the rows, how to find those of others from their similarities, and the spectrum (r,)."""
+    values, vectors = torch.linalg.eigh(gram)
+    kept = torch.nonzero(values > FLAT * values[-1]).flatten()[-most:]
+    root = values[kept].sqrt()
+    own = spectrum(vectors[:, kept] * root, weight)
+    return (vectors[:, kept] * root) @ own.basis, (vectors[:, kept] / root) @ own.basis, own.values
+
+
+def _most(model: Objective, rows: int, k: int) -> int:
+    """Directions of the kernel that are kept."""
+    room = max(8, CELLS // (rows * k * k))
+    return min(rows, room) if model.family.gaussian else min(rows, room, max(8, DIRECTIONS // k))
+
+
+def _for_each_output(features: Tensor, k: int) -> Tensor:
+    """(w, r) -> (w, k, k·r): every output has coefficients of its own."""
+    eye = torch.eye(k, dtype=features.dtype, device=features.device)
+    return torch.einsum("wr,jl->wjlr", features, eye).reshape(len(features), k, -1)
