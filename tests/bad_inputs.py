@@ -157,6 +157,15 @@ def audit(net: nn.Module | None = None, method: Any = None, **settings: Any) -> 
     return fit(net, method=method, **settings).audit(X_new)
 
 
+def trained_by(optimizer: Callable[[nn.Module], Any], **settings: Any) -> rue.Model:
+    net = linear()
+    return rue.wrap(net, **{"loss": nn.MSELoss(), "optimizer": optimizer(net), **settings})
+
+
+class Elsewhere(torch.optim.Optimizer):
+    """An optimizer that is not torch's."""
+
+
 def squared(outputs, targets):
     return (outputs[:, 0] - targets) ** 2
 
@@ -228,22 +237,46 @@ LOSSES = [
         r"unknown loss 'mse'; known: .*squared_error, or give a callable; you may mean 'squared_error'",
     ),
     BadInput(
-        "The loss is torch.nn.MSELoss()",
-        lambda: wrap(loss=nn.MSELoss()),
-        ModelError,
-        r'no ½.*loss="squared_error".*half of your l2.*reduction="mean"',
-    ),
-    BadInput(
-        "The loss is the function mse_loss",
-        lambda: wrap(loss=nn.functional.mse_loss),
-        ModelError,
-        r'no ½.*loss="squared_error".*half of your l2.*reduction="mean"',
-    ),
-    BadInput(
         "The loss is a class and not an object of it",
         lambda: fit(loss=nn.MSELoss),
-        InputError,
-        r"(?i)loss",
+        ModelError,
+        r"the class MSELoss; give an object: MSELoss\(\)",
+    ),
+    BadInput(
+        "The loss averages and the reduction is a sum",
+        lambda: wrap(loss=nn.MSELoss(), reduction="sum"),
+        SettingError,
+        r'MSELoss\(reduction="mean"\), and reduction="sum" is given too; leave reduction out',
+    ),
+    BadInput(
+        "The loss is torch.nn.L1Loss()",
+        lambda: wrap(loss=nn.L1Loss()),
+        ModelError,
+        r'no second derivative; the nearest loss that has one is loss="huber"',
+    ),
+    BadInput(
+        "PoissonNLLLoss takes the mean itself",
+        lambda: wrap(loss=nn.PoissonNLLLoss(log_input=False)),
+        ModelError,
+        r"log_input=False.*let the module return the logarithm.*or give a callable",
+    ),
+    BadInput(
+        "BCEWithLogitsLoss has a weight",
+        lambda: wrap(loss=nn.BCEWithLogitsLoss(weight=torch.ones(20))),
+        ModelError,
+        r"has a weight.*rue.Data\(X, y, weight=...\).*pos_weight, or a callable",
+    ),
+    BadInput(
+        "GaussianNLLLoss meets one output",
+        lambda: fit(loss=nn.GaussianNLLLoss()),
+        ShapeError,
+        r"two outputs \(n, 2\), the mean and the variance, got 1.*torch.stack",
+    ),
+    BadInput(
+        "CrossEntropyLoss ignores some rows",
+        lambda: fit(linear(2), (X, torch.where(y > 0.5, -100, labels)), loss=nn.CrossEntropyLoss()),
+        DataError,
+        r"of 20 targets are -100, which CrossEntropyLoss\(ignore_index=-100\) leaves out.*leave these rows out",
     ),
     BadInput("The loss is a number", lambda: wrap(loss=0.5), ModelError, r"a name or a callable, got float"),
     BadInput(
@@ -251,12 +284,6 @@ LOSSES = [
         lambda: fit(loss=lambda outputs, targets: squared(outputs, targets).mean()),
         ShapeError,
         r'loss returned \(\), expected one value per example \(20,\); use reduction="none"',
-    ),
-    BadInput(
-        "The loss is torch.nn.CrossEntropyLoss(), which averages",
-        lambda: fit(linear(2), (X, labels), loss=nn.CrossEntropyLoss()),
-        ModelError,
-        r"""gives one number for a whole batch; say loss='cross_entropy'.*and reduction="mean" if you averaged""",
     ),
     BadInput(
         "A callable loss keeps the axis of outputs",
@@ -532,6 +559,90 @@ SETTINGS = [
         lambda: wrap(reduction="average"),
         SettingError,
         r'reduction must be "sum" or "mean".*got \'average\'',
+    ),
+    BadInput(
+        "l2 is another than the weight decay",
+        lambda: trained_by(lambda net: torch.optim.SGD(net.parameters(), weight_decay=0.2), l2=0.1),
+        SettingError,
+        r"l2 is 0.1 for 'weight', and the weight_decay of SGD 0.2; leave l2 out",
+    ),
+    BadInput(
+        "The optimizer trained another net",
+        lambda: trained_by(lambda _: torch.optim.SGD(linear().parameters())),
+        SettingError,
+        r"the SGD holds none of the module's 2 parameters; give the optimizer that trained this very module",
+    ),
+    BadInput(
+        "The optimizer is a name",
+        lambda: trained_by(lambda _: "sgd"),
+        SettingError,
+        r"optimizer must be the torch.optim object that trained the module, got str",
+    ),
+    BadInput(
+        "The optimizer is a class",
+        lambda: trained_by(lambda _: torch.optim.Adam),
+        SettingError,
+        r"optimizer must be the torch.optim object that trained the module, got the class Adam",
+    ),
+    BadInput(
+        "The optimizer decays in a way of its own",
+        lambda: trained_by(lambda net: Elsewhere(net.parameters(), {"weight_decay": 0.2})),
+        SettingError,
+        r"what Elsewhere does with weight_decay=0.2 is not known here; say l2=",
+    ),
+    BadInput(
+        "select names what the optimizer did not train",
+        lambda: trained_by(lambda net: torch.optim.SGD([net.weight]), select="*"),
+        SettingError,
+        r"select names bias, which the optimizer did not train; leave the optimizer out and say l2=",
+    ),
+    BadInput(
+        "The centre has a name that the module does not have",
+        lambda: wrap(centre={"head.weight": torch.ones(1, 3)}),
+        SettingError,
+        r"centre names head.weight, which the module does not have.*if name in net.state_dict\(\)",
+    ),
+    BadInput(
+        "The centre has another shape",
+        lambda: wrap(centre={"weight": torch.ones(2, 3)}),
+        SettingError,
+        r"centre\['weight'\] has shape \(2, 3\), the parameter \(1, 3\); leave it out if it was made anew",
+    ),
+    BadInput(
+        "The centre has nothing that is audited",
+        lambda: wrap(select="weight", centre={"bias": torch.ones(1)}),
+        SettingError,
+        r"centre names none of the audited parameters weight; give the state dict that the training started from",
+    ),
+    BadInput(
+        "The centre is NaN",
+        lambda: wrap(centre={"bias": torch.full((1,), NAN)}),
+        SettingError,
+        r"centre\['bias'\] has NaN or infinite values",
+    ),
+    BadInput(
+        "The centre is a text",
+        lambda: wrap(centre={"bias": "zero"}),
+        SettingError,
+        r"centre\['bias'\] is no array of numbers.*give a tensor",
+    ),
+    BadInput(
+        "The centre is a number",
+        lambda: wrap(centre=0.0),
+        SettingError,
+        r"centre must be a state dict \(parameters by name\) or a torch.nn.Module, got float",
+    ),
+    BadInput(
+        "The centre is the state dict of the trained net, which training has changed",
+        lambda: wrap(centre=linear().state_dict()),
+        SettingError,
+        r"equal to the trained parameters.*take copy.deepcopy\(net.state_dict\(\)\) before training",
+    ),
+    BadInput(
+        "An estimator is given an optimizer",
+        lambda: rue.wrap(Ridge().fit(X, y), optimizer=torch.optim.SGD(linear().parameters())),
+        SettingError,
+        r"optimizer and centre describe a torch.nn.Module; Ridge says by itself",
     ),
     BadInput(
         "The penalty is a number",

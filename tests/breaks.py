@@ -52,6 +52,7 @@ FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
 CHECKS = "tests/test_checks.py"
+RECIPES = "tests/test_recipes.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -63,9 +64,9 @@ BREAKS = [
     Break("missing centring while streaming", "influence.py", "moment - shared *", "moment - 0.0 *", LAWS),
     Break(
         "mean for sum",
-        "models/module.py",
-        'total_weight if self.reduction == "mean"',
-        '1.0 if self.reduction == "mean"',
+        "losses/torch_losses.py",
+        'if reduction == "mean" else 1.0',
+        "if False else 1.0",
         LAWS,
     ),
     Break(
@@ -870,6 +871,65 @@ BREAKS = [
         CHECKS,
     ),
     Break("−0 unlike 0", "checks/duplicates.py", "coordinates(inputs)) + 0.0", "coordinates(inputs))", CHECKS),
+    Break(
+        "MSELoss read with a ½",
+        "losses/torch_losses.py",
+        "Scale(factor=2.0, each_output=True)  #",
+        "ELEMENTWISE  #",
+        RECIPES,
+    ),
+    Break(
+        "a mean over rows only",
+        "losses/torch_losses.py",
+        "rows * k if self.each_output",
+        "rows if self.each_output",
+        RECIPES,
+    ),
+    Break(
+        "SmoothL1Loss times beta",
+        "losses/torch_losses.py",
+        "factor=1 / criterion.beta",
+        "factor=criterion.beta",
+        RECIPES,
+    ),
+    Break(
+        "class weights left out of a mean",
+        "losses/torch_losses.py",
+        "return rule, Scale(count=count)",
+        "return rule, OURS",
+        RECIPES,
+    ),
+    Break(
+        "AdamW's decay as a penalty",
+        "models/optimizer.py",
+        "tuple(found), None, _unknown(",
+        "tuple(found), found, _unknown(",
+        RECIPES,
+    ),
+    Break(
+        "ASGD's own decay forgotten", "models/optimizer.py", 'decay += float(group["lambd"])', "decay += 0.0", RECIPES
+    ),
+    Break(
+        "what was not trained audited",
+        "models/parameters.py",
+        "if optimized is None else {name",
+        "if True else {name",
+        RECIPES,
+    ),
+    Break(
+        "centre ignored",
+        "models/module.py",
+        "theta - self.centre.to(theta)",
+        "theta - 0 * self.centre.to(theta)",
+        RECIPES,
+    ),
+    Break(
+        "directions taken for orthonormal",
+        "solve/projection.py",
+        "torch.linalg.pinv(gram, hermitian=True) @ moved",
+        "moved",
+        RECIPES,
+    ),
 ]
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from torch import Tensor
+from torch.nn import Module
+from torch.optim import Optimizer
 
 from rue import (
     calibrate,
@@ -102,18 +104,30 @@ def audit(
     loss: str | losses.Loss | Callable[..., Tensor] | None = None,
     l2: float | Mapping[str, float] | None = None,
     penalty: Callable[[dict[str, Tensor]], Tensor] | None = None,
-    reduction: Literal["sum", "mean"] = "sum",
+    reduction: Literal["sum", "mean"] | None = None,
     select: str | Sequence[str] | None = None,
+    optimizer: Optimizer | None = None,
+    centre: Module | Mapping[str, Any] | None = None,
 ) -> Audit:
     """Wrap, fit and audit in one call, with the best method for the model.
 
     `CalibratedRUE` for squared error, `ClassifierRUE` for classes, `ForestRUE` for forests, `LinearRUE` for any other
-    loss.
+    loss. `loss`, `l2`, `penalty`, `reduction`, `select`, `optimizer` and `centre` say how a module was trained, as for
+    `wrap`.
 
     >>> import torch
     >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
     >>> audit(net, train=(X, y), inputs=X[:4], loss="squared_error", l2=1.0).score.shape
     (4,)
     """
-    wrapped = wrap(model, loss=loss, l2=l2, penalty=penalty, reduction=reduction, select=select)
+    wrapped = wrap(
+        model,
+        loss=loss,
+        l2=l2,
+        penalty=penalty,
+        reduction=reduction,
+        select=select,
+        optimizer=optimizer,
+        centre=centre,
+    )
     return best_method(wrapped).fit(wrapped, train).audit(inputs)

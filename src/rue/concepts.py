@@ -6,7 +6,7 @@ members; u resampling units (n, unless rows are grouped). The batch axis comes f
 another type.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
@@ -82,6 +82,11 @@ class Objective(Protocol):
         ...
 
     @property
+    def centre(self) -> Tensor:
+        """What the penalty shrinks towards, in the coordinates of theta: (d,)."""
+        ...
+
+    @property
     def family(self) -> Family:
         """What the outputs mean."""
         ...
@@ -124,8 +129,11 @@ class Model(Objective, Protocol):
         """Turn raw targets into what `loss` takes."""
         ...
 
-    def bind(self, inputs: Inputs, total_weight: float) -> Self:
-        """Settle what only data can tell (the outputs' shape, the scale of a mean); refuse what cannot be audited."""
+    def bind(self, inputs: Inputs, total_weight: float, batches: "Batches | None" = None) -> Self:
+        """Settle what only data can tell (the outputs' shape, the scale of a mean); refuse what cannot be audited.
+
+        `inputs` are a first batch, `batches` a pass over all training rows as a model reads them.
+        """
         ...
 
     def describe(self) -> Facts:
@@ -140,6 +148,10 @@ class Batch(NamedTuple):
     targets: Any
     weight: Tensor  # (c,) float64
     rows: slice
+
+
+Batches = Callable[[Model], Iterator[Batch]]
+"""A pass over all training rows, as a model reads them."""
 
 
 class TrainingSet(Protocol):

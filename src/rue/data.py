@@ -76,9 +76,13 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
         )
     unit, units = _units(data.group, source_rows, ids)
     inputs, _ = next(iter(read(model)))
-    bound = model.bind(inputs, float(weight.sum()))
+
+    def rows(reader: Model) -> Rows:
+        return Rows(n, ids, weight, unit, units, lambda: read(reader), data)
+
+    bound = model.bind(inputs, float(weight.sum()), lambda reader: rows(reader).batches())
     admit(bound, *next(iter(read(bound))))
-    return Rows(n, ids, weight, unit, units, lambda: read(bound), data), bound
+    return rows(bound), bound
 
 
 def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:

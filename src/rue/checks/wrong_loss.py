@@ -8,6 +8,7 @@ from rue.data import training_rows
 from rue.errors import RueError
 from rue.left_out.rest import distance, reweighted
 from rue.losses import LOSSES
+from rue.losses.torch_losses import Scale
 
 SMALL = 2_000  # parameters: each loss has its own matrix to factor
 TIMES = 10**0.5  # closer than under the stated loss, where that is not close: ten times in the decrement
@@ -37,7 +38,9 @@ def _steps(subject: Subject, name: str) -> float:
     if LOSSES[name].family.coupled:
         return float("inf")
     try:
-        data, other = training_rows(subject.data.source, replace(model, rule=LOSSES[name], row_shape=None))
+        plain = Scale(each_output=model.scale.each_output)
+        named = replace(model, rule=LOSSES[name], scale=plain, row_shape=None)
+        data, other = training_rows(subject.data.source, named)
         return distance(other, reweighted(other, data, subject.seed), gauss_newton(other, data).inverse).steps
     except RueError:  # targets, or a number of outputs, that are not this loss's
         return float("inf")

@@ -12,6 +12,7 @@ from rue.losses.loss import Loss
 from rue.losses.margins import modified_huber, signed_squared_error, squared_epsilon_insensitive, squared_hinge
 from rue.losses.regression import gaussian_nll, huber, squared_error
 from rue.losses.survival import cox
+from rue.losses.torch_losses import Stated, read_torch_loss
 
 LOSSES = {
     loss.name: loss
@@ -52,13 +53,20 @@ __all__ = [
     "tweedie",
 ]
 
-NAMED = {  # torch's losses, and what to say instead of them
+NAMED = {  # torch's losses, and what to say instead of them where only names are taken
+    nn.MSELoss: "squared_error",
+    nn.SmoothL1Loss: "huber",
     nn.CrossEntropyLoss: "cross_entropy",
     nn.BCEWithLogitsLoss: "bernoulli",
     nn.PoissonNLLLoss: "poisson",
     nn.HuberLoss: "huber",
     nn.GaussianNLLLoss: "gaussian_nll",
 }
+
+
+def stated(loss: str | Loss | Callable[..., Tensor] | None) -> Stated:
+    """A loss as people write it down for a module: any that `as_loss` takes, or torch's own with its reduction."""
+    return read_torch_loss(loss) or Stated(as_loss(loss))
 
 
 def as_loss(loss: str | Loss | Callable[..., Tensor] | None) -> Loss:
@@ -75,8 +83,6 @@ def as_loss(loss: str | Loss | Callable[..., Tensor] | None) -> Loss:
             return LOSSES[loss]
         raise ModelError(f"unknown loss {loss!r}; known: {', '.join(sorted(LOSSES))}, or give a callable{_near(loss)}")
     _refuse_torch_losses(loss)
-    if isinstance(loss, type):
-        raise ModelError(f'loss is the class {loss.__name__}; give an object of it: {loss.__name__}(reduction="none")')
     if not callable(loss):
         raise ModelError(f"loss must be a name or a callable, got {type(loss).__name__}")
     return Loss(getattr(loss, "__name__", type(loss).__name__), loss)
@@ -84,20 +90,17 @@ def as_loss(loss: str | Loss | Callable[..., Tensor] | None) -> Loss:
 
 def _refuse_torch_losses(loss: object) -> None:
     """What averages or sums over the rows has lost the loss of a row; each has a name here."""
-    if isinstance(loss, nn.MSELoss) or loss in (nn.MSELoss, nn.functional.mse_loss):
-        raise ModelError(
-            'MSELoss has no ½: it is 2·½(y − f)². Say loss="squared_error", which has it, with half of your l2; if '
-            'you averaged, also reduction="mean", and with k outputs k times that l2: MSELoss averages over them too'
-        )
     kind = loss if isinstance(loss, type) else type(loss)
+    if issubclass(kind, nn.L1Loss) or loss is nn.functional.l1_loss:
+        raise ModelError('the absolute error has no second derivative; the nearest loss that has one is loss="huber"')
+    if isinstance(loss, type):
+        raise ModelError(f"loss is the class {kind.__name__}; give an object: {kind.__name__}()")
     name = next((name for known, name in NAMED.items() if issubclass(kind, known)), None)
     if name is not None and getattr(loss, "reduction", "mean") != "none":
         raise ModelError(
-            f"{kind.__name__} gives one number for a whole batch; say loss={name!r} (rue.losses.{name}(...) has its "
-            'settings) and reduction="mean" if you averaged over rows'
+            f"{kind.__name__} gives one number for a whole batch, and only torch's own losses of a torch.nn.Module are "
+            f"read with their reduction; say loss={name!r} (rue.losses.{name}(...) has its settings)"
         )
-    if issubclass(kind, nn.L1Loss):
-        raise ModelError('the absolute error has no second derivative; the nearest loss that has one is loss="huber"')
 
 
 def _near(name: str) -> str:

@@ -12,24 +12,29 @@ from rue.errors import DataError, SettingError, ShapeError
 from rue.losses.loss import Loss, diagonal, like_outputs, one_tensor, whole, within
 
 
-def bernoulli(pos_weight: float = 1.0) -> Loss:
+def bernoulli(pos_weight: float | Sequence[float] = 1.0) -> Loss:
     """log(1 + eᶠ) − yf: one logit for yes or no, or one for each of several labels that may hold together.
+
+    `pos_weight` is what a positive counts, one number or one for each logit.
 
     >>> bernoulli().value(torch.tensor([[0.0]]), torch.tensor([[1.0]]))
     tensor([0.6931])
     """
-    if not pos_weight > 0:
+    weight = torch.as_tensor(pos_weight, dtype=torch.float64)
+    if weight.dim() > 1 or not bool((weight > 0).all()):
         raise SettingError(f"pos_weight must be above 0, what a positive row counts, got {pos_weight}")
 
     def value(outputs: Tensor, targets: Tensor) -> Tensor:
-        return (pos_weight * targets * softplus(-outputs) + (1 - targets) * softplus(outputs)).sum(-1)
+        return (weight.to(outputs) * targets * softplus(-outputs) + (1 - targets) * softplus(outputs)).sum(-1)
 
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
         share = torch.sigmoid(outputs)
-        return diagonal((pos_weight * targets + 1 - targets) * share * (1 - share))
+        return diagonal((weight.to(outputs) * targets + 1 - targets) * share * (1 - share))
 
     def fit_targets(targets: Any, k: int) -> Tensor:
         fitted = like_outputs(targets, k)
+        if weight.numel() not in (1, k):
+            raise SettingError(f"pos_weight has {weight.numel()} entries for {k} outputs; give one, or one for each")
         return within(fitted, (fitted >= 0) & (fitted <= 1), "0 or 1, or a probability between them")
 
     return Loss("bernoulli", value, Family(decision="signs"), fit_targets, hessian)

@@ -51,6 +51,37 @@ def gaussian_nll() -> Loss:
     return Loss("gaussian_nll", value, Family(), fit_targets, hessian)
 
 
+def gaussian_nll_of_variance(floor: float = 1e-6) -> Loss:
+    """Two outputs, the mean f and the variance v itself, at least `floor`: ½(log v + (y − f)²/v), as in `torch.nn`.
+
+    >>> gaussian_nll_of_variance().value(torch.tensor([[1.0, 1.0]]), torch.tensor([3.0]))
+    tensor([2.])
+    """
+
+    def value(outputs: Tensor, targets: Tensor) -> Tensor:
+        mean, variance = _pair(outputs)
+        variance = variance.clamp_min(floor)
+        return 0.5 * (variance.log() + (targets - mean).square() / variance)
+
+    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
+        mean, variance = _pair(outputs)
+        above = (variance >= floor).to(variance)
+        precision, error = 1 / variance.clamp_min(floor), mean - targets
+        mixed = -above * error * precision**2
+        own = above * precision**2 * (error.square() * precision - 0.5)
+        return torch.stack([precision, mixed, mixed, own], dim=-1).view(-1, 2, 2)
+
+    def fit_targets(targets: Any, k: int) -> Tensor:
+        if k != 2:
+            raise ShapeError(
+                f"GaussianNLLLoss needs two outputs (n, 2), the mean and the variance, got {k}; wrap the module in one "
+                "that returns torch.stack([mean, variance], dim=-1)"
+            )
+        return one_for_each_row(targets)
+
+    return Loss("gaussian_nll_of_variance", value, Family(), fit_targets, hessian)
+
+
 def huber(delta: float = 1.0) -> Loss:
     """½r² up to `delta`, a straight line beyond: rows beyond it pull with a constant force and have no curvature.
 

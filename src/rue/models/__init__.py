@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rue.concepts import Model
 from rue.errors import ModelError, SettingError
 from rue.losses import Loss
+from rue.losses.torch_losses import Reduction
 from rue.models.module import Penalty, wrap_module
 from rue.models.unwrap import unwrap
 
@@ -30,15 +31,21 @@ def wrap(
     loss: str | Loss | Callable[..., Tensor] | None = None,
     l2: float | Mapping[str, float] | None = None,
     penalty: Penalty | None = None,
-    reduction: Literal["sum", "mean"] = "sum",
+    reduction: Reduction | None = None,
     select: str | Sequence[str] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    centre: nn.Module | Mapping[str, Any] | None = None,
 ) -> Model:
     """Say what was trained: the model, the loss of one example, and the penalty.
 
-    For a module, `loss` is a name ("squared_error" is ½r²), an object of `rue.losses`, or a callable
-    `(outputs, targets) -> (n,)`. `l2` is the coefficient of ½‖θ‖² in the objective that was trained: a number, or one
-    per parameter-name glob. `penalty` is any other term, a callable of the named parameters. `reduction` says whether
-    that objective summed or averaged the example losses. `select` takes parameter-name globs and leaves the rest fixed.
+    For a module, `loss` is the `torch.nn` loss object it was trained with, read with its reduction; or a name
+    ("squared_error" is ½r²), an object of `rue.losses`, or a callable `(outputs, targets) -> (n,)`. `l2` is the
+    coefficient of ½‖θ‖² in the objective that was trained: a number, or one per parameter-name glob; None where nobody
+    knows. `penalty` is any other term, a callable of the named parameters. `reduction` says whether that objective
+    summed or averaged the example losses: a sum, unless the loss object says otherwise. `select` takes parameter-name
+    globs and leaves the rest fixed. `optimizer` is the `torch.optim` object it was trained with: it says the l2 of
+    every parameter, and which were trained. `centre` has the parameters the training started from, a state dict or a
+    module, where the penalty was ½ l2 ‖θ − centre‖².
 
     An estimator of another library, or the path of a stored tree ensemble, says all that by itself.
 
@@ -46,15 +53,23 @@ def wrap(
     >>> model = wrap(torch.nn.Linear(3, 1), loss="squared_error", l2={"weight": 0.5})
     >>> model.theta.shape
     torch.Size([4])
+
+    As it was trained:
+
+    >>> net = torch.nn.Linear(3, 1)
+    >>> sgd = torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=0.5)
+    >>> wrap(net, loss=torch.nn.MSELoss(), optimizer=sgd).describe()["l2"]
+    0.5
     """
     model = unwrap(model)
     if isinstance(model, nn.Module):
         with torch.inference_mode(False):
-            return wrap_module(model, loss, l2, penalty, reduction, select)
-    if penalty is not None or select is not None or reduction != "sum":
+            return wrap_module(model, loss, l2, penalty, reduction, select, optimizer, centre)
+    described = (penalty, select, optimizer, centre, None if reduction == "sum" else reduction)
+    if any(part is not None for part in described):
         raise SettingError(
-            f"penalty, select and reduction describe a torch.nn.Module; {type(model).__name__} says by itself how it "
-            "was trained: leave them out"
+            "penalty, select and reduction, optimizer and centre describe a torch.nn.Module; "
+            f"{type(model).__name__} says by itself how it was trained: leave them out"
         )
     reader: Any = import_module(f"rue.models.{adapter(model)}")
     found: Model = reader.read(model, loss, l2)

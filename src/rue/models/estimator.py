@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from rue.concepts import Coupling, Facts, Family, Inputs, Model, Response
+from rue.concepts import Batches, Coupling, Facts, Family, Inputs, Model, Response
 from rue.errors import DataError
 
 
@@ -48,6 +48,11 @@ class EstimatorModel:
         """The penalty R, a scalar."""
         return self.core.penalty(theta)
 
+    @property
+    def centre(self) -> Tensor:
+        """What the penalty shrinks towards (d,)."""
+        return self.core.centre
+
     def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
         """∂²ℓ/∂f², where it is known."""
         return self.core.loss_hessian(outputs, targets)
@@ -77,9 +82,10 @@ class EstimatorModel:
         """Labels become numbers."""
         return self.core.read_targets(self.encode(targets))
 
-    def bind(self, inputs: Inputs, total_weight: float) -> Self:
-        """Bind the core."""
-        return replace(self, core=self.core.bind(inputs, total_weight))
+    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:
+        """Bind the core, which reads the rows through the estimator."""
+        passes = None if batches is None else lambda core: batches(replace(self, core=core))
+        return replace(self, core=self.core.bind(inputs, total_weight, passes))
 
     def describe(self) -> Facts:
         """The core's facts and the estimator's."""

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.concepts import POINTS, Facts, Family, Inputs
+from rue.concepts import POINTS, Batches, Facts, Family, Inputs
 from rue.errors import ModelError
 from rue.losses.loss import like_outputs, whole
 from rue.models.reading import read_leaf
@@ -85,6 +85,11 @@ class ForestModel:
         """None."""
         return torch.zeros_like(theta).sum()
 
+    @property
+    def centre(self) -> Tensor:
+        """Zeros: there is no penalty."""
+        return torch.zeros_like(self.theta)
+
     def jacobian(self, inputs: Inputs) -> NoReturn:  # noqa: ARG002  the protocol's
         """Gradients of one objective are what a forest does not have."""
         raise _no_objective()
@@ -105,7 +110,7 @@ class ForestModel:
             return torch.nn.functional.one_hot(whole(read.double(), self.k), self.k).double()
         return like_outputs(read, self.k).double()
 
-    def bind(self, inputs: Inputs, total_weight: float) -> Self:  # noqa: ARG002  the protocol's
+    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:  # noqa: ARG002  same
         """All is known."""
         return self
 

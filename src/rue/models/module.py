@@ -5,18 +5,21 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rue.concepts import Coupling, Facts, Family, Inputs
+from rue.concepts import Batches, Coupling, Facts, Family, Inputs
 from rue.errors import ModelError, SettingError, ShapeError
-from rue.losses import Loss, as_loss
+from rue.losses import Loss, stated
+from rue.losses.torch_losses import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
 from rue.models.calling import arguments, audited_output
+from rue.models.centre import read_centre
+from rue.models.optimizer import Optimized, read_optimizer
 from rue.models.parameters import Layout, audited
 from rue.models.reading import read_leaf
 from rue.models.steps import refuse_steps
@@ -36,10 +39,13 @@ class ModuleModel:
     fixed: dict[str, Tensor] = field(repr=False)  # parameters that are not audited, and buffers
     rule: Loss
     l2: Tensor = field(repr=False)  # (d,)
+    centre: Tensor = field(repr=False)  # (d,), what the penalty shrinks towards
     extra: Penalty | None
-    reduction: Literal["sum", "mean"]
+    reduction: Reduction
+    scale: Scale = OURS  # of the loss as it was trained, against `rule`
     l2_given: bool = True
-    penalty_scale: float = 1.0  # the objective is a sum: a mean's penalty is scaled up once, by `bind`
+    l2_reason: str | None = None  # where an optimizer said it
+    penalty_scale: float = 1.0  # the objective is a sum of `rule`: settled once, by `bind`
     row_shape: tuple[int, ...] | None = None  # () or (k,): what the module returns for one row
 
     @property
@@ -91,8 +97,8 @@ class ModuleModel:
         """The outputs are the prediction."""
 
     def penalty(self, theta: Tensor) -> Tensor:
-        """½ Σ l2 θ² plus the user's own penalty, scaled to the summed objective."""
-        value = 0.5 * (self.l2.to(theta) * theta.square()).sum()
+        """½ Σ l2 (θ − centre)² plus the user's own penalty, scaled to the summed objective."""
+        value = 0.5 * (self.l2.to(theta) * (theta - self.centre.to(theta)).square()).sum()
         if self.extra is not None:
             value = value + self.extra(self.layout.split(theta))
         return self.penalty_scale * value
@@ -109,7 +115,7 @@ class ModuleModel:
         fitted = self.rule.fit_targets(read, 1 if not self.row_shape else self.row_shape[0])
         return fitted.to(self.theta.dtype) if fitted.is_floating_point() else fitted
 
-    def bind(self, inputs: Inputs, total_weight: float) -> Self:
+    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:
         """Look at a first batch: fix the outputs' shape and the penalty's scale, or refuse."""
         _check_layers(self.module)
         if self.extra is not None:
@@ -125,8 +131,10 @@ class ModuleModel:
                 "wrap it in a module that returns one number or one vector per row"
             )
         refuse_steps(lambda theta: self.predict(theta, map_leaves(torch.clone, inputs)), self.theta, self.layout.split)
-        scale = total_weight if self.reduction == "mean" else 1.0
-        return replace(self, row_shape=tuple(outputs.shape[1:]), penalty_scale=scale)
+        shaped = replace(self, row_shape=tuple(outputs.shape[1:]))
+        k = 1 if outputs.dim() == 1 else outputs.shape[1]
+        rows = shaped._counted(total_weight, batches) if self.reduction == "mean" else total_weight
+        return replace(shaped, penalty_scale=self.scale.penalty(self.reduction, rows, k))
 
     def describe(self) -> Facts:
         """Loss, penalty and size."""
@@ -137,6 +145,8 @@ class ModuleModel:
             "l2_given": self.l2_given,
             "penalty": getattr(self.extra, "__name__", "callable") if self.extra is not None else None,
             "reduction": self.reduction,
+            "penalty_scale": self.penalty_scale,
+            **({} if self.l2_reason is None else {"l2_reason": self.l2_reason}),
             "dtype": str(self.theta.dtype).removeprefix("torch."),
             "device": str(self.theta.device),
             "parameters": self.layout.names,
@@ -146,6 +156,13 @@ class ModuleModel:
         positional, named = arguments(self.module, inputs)
         state = {**self.fixed, **self.layout.split(theta)}
         return audited_output(functional_call(self.module, state, positional, named))
+
+    def _counted(self, total_weight: float, batches: Batches | None) -> float:
+        """What all rows count in a mean: their weights, times those of their classes."""
+        if self.scale.count is None:
+            return total_weight
+        assert batches is not None  # what binds without the rows has no classes
+        return sum(float((part.weight * self.scale.count(part.targets)).sum()) for part in batches(self))
 
     def _check_extra(self, extra: Penalty) -> None:
         """A penalty that looks at the module instead of its argument would count as no penalty at all."""
@@ -167,17 +184,20 @@ def wrap_module(
     loss: str | Loss | Callable[..., Tensor] | None,
     l2: float | Mapping[str, float] | None,
     penalty: Penalty | None,
-    reduction: Literal["sum", "mean"],
+    reduction: Reduction | None,
     select: str | Sequence[str] | None,
+    optimizer: object = None,
+    centre: object = None,
 ) -> ModuleModel:
     """Take a trained module apart into theta and functions of it; the module itself stays untouched."""
-    if reduction not in ("sum", "mean"):
-        raise SettingError(f'reduction must be "sum" or "mean" of the example losses you trained on, got {reduction!r}')
+    said = stated(loss)
+    agreed = said.agreed(reduction)
     if penalty is not None and not callable(penalty):
         raise SettingError(
             f"penalty must be a callable of named parameters, got {type(penalty).__name__}; a number is l2"
         )
-    chosen = audited(module, select)
+    optimized = None if optimizer is None else read_optimizer(optimizer, module, l2_given=l2 is not None)
+    chosen = audited(module, select, None if optimized is None else optimized.names)
     layout = Layout(tuple(chosen), tuple(p.shape for p in chosen.values()))
     theta = torch.cat([p.detach().reshape(-1) for p in chosen.values()])
     state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -187,12 +207,34 @@ def wrap_module(
         layout=layout,
         theta=theta,
         fixed=fixed,
-        rule=as_loss(loss),
-        l2=layout.coefficients(l2).to(theta.device),
+        rule=said.loss,
+        l2=_coefficients(layout, l2, optimized).to(theta.device),
+        centre=read_centre(centre, module, layout, theta),
         extra=penalty,
-        reduction=reduction,
-        l2_given=l2 is not None,
+        reduction=agreed,
+        scale=said.scale,
+        l2_given=l2 is not None or (optimized is not None and optimized.l2 is not None),
+        l2_reason=optimized.why if optimized is not None and l2 is None else None,
     )
+
+
+def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimized: Optimized | None) -> Tensor:
+    """The coefficient of ½θ² (d,) that the user says, or else the optimizer; zero where it is unknown."""
+    said = layout.coefficients(l2)
+    if optimized is None or optimized.l2 is None:
+        return said
+    decay = layout.spread(optimized.l2)
+    if l2 is None:
+        return decay
+    apart = (said - decay).abs() > 1e-9 * decay.abs()  # the same number, read or computed
+    if bool(apart.any()):
+        at = int(apart.nonzero()[0])
+        name = next(name for name, part in layout.split(torch.arange(len(said))).items() if bool((part == at).any()))
+        raise SettingError(
+            f"l2 is {said[at]:g} for {name!r}, and the weight_decay of {optimized.optimizer} {decay[at]:g}; leave l2 "
+            "out where the optimizer says it, or the optimizer where another penalty was trained"
+        )
+    return said
 
 
 def private_copy(module: nn.Module) -> nn.Module:

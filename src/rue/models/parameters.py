@@ -34,12 +34,16 @@ class Layout:
             matched = fnmatch.filter(self.names, glob)
             if not matched:
                 raise SettingError(
-                    f"l2 names {glob!r}, which matches no audited parameter; there are {_listed(self.names)}"
+                    f"l2 names {glob!r}, which matches no audited parameter; there are {listed(self.names)}"
                 )
             twice = [name for name in matched if name in values]
             if twice:
                 raise SettingError(f"l2 gives {twice[0]!r} two coefficients; make the globs disjoint")
             values.update(dict.fromkeys(matched, float(value)))
+        return self.spread(values)
+
+    def spread(self, values: Mapping[str, float]) -> Tensor:
+        """One number per name, zero where it is missing, for every entry of theta: (d,) in float64."""
         parts = [
             torch.full((s.numel(),), values.get(n, 0.0), dtype=torch.float64)
             for n, s in zip(self.names, self.shapes, strict=True)
@@ -47,15 +51,20 @@ class Layout:
         return torch.cat(parts)
 
 
-def audited(module: nn.Module, select: str | Sequence[str] | None) -> dict[str, nn.Parameter]:
-    """The parameters to audit, tied ones once: those selected, else those that were trained."""
+def audited(
+    module: nn.Module, select: str | Sequence[str] | None, optimized: Sequence[str] | None = None
+) -> dict[str, nn.Parameter]:
+    """The parameters to audit, tied ones once: those selected, else those that were trained.
+
+    Where an optimizer says which it `optimized`, no others were.
+    """
     parameters = dict(module.named_parameters())
     if not parameters:
         raise ModelError("the module has no parameters; there is nothing that training data could have moved")
     _check(parameters)
     if select is None:
-        trained = {name: p for name, p in parameters.items() if p.requires_grad}
-        return trained or parameters
+        held = parameters if optimized is None else {name: p for name, p in parameters.items() if name in optimized}
+        return {name: p for name, p in held.items() if p.requires_grad} or held
     globs = [select] if isinstance(select, str) else list(select)
     chosen: dict[str, nn.Parameter] = {}
     every_name = dict(module.named_parameters(remove_duplicate=False))  # a tied weight answers to all its names
@@ -63,11 +72,17 @@ def audited(module: nn.Module, select: str | Sequence[str] | None) -> dict[str, 
     for glob in globs:
         matched = fnmatch.filter(every_name, glob)
         if not matched:
-            raise SettingError(f"select={glob!r} matches no parameter; there are {_listed(tuple(every_name))}")
+            raise SettingError(f"select={glob!r} matches no parameter; there are {listed(tuple(every_name))}")
         chosen.update({first_name[id(every_name[name])]: every_name[name] for name in matched})
     if not chosen:
         raise SettingError(
-            f"select is empty, so there is nothing to audit; there are {_listed(tuple(every_name))}, or leave it None"
+            f"select is empty, so there is nothing to audit; there are {listed(tuple(every_name))}, or leave it None"
+        )
+    untrained = [name for name in chosen if optimized is not None and name not in optimized]
+    if untrained:
+        raise SettingError(
+            f"select names {listed(untrained)}, which the optimizer did not train; leave the optimizer out and say "
+            "l2=, or select from what it trained"
         )
     return {name: p for name, p in parameters.items() if name in chosen}
 
@@ -96,5 +111,6 @@ def _check(parameters: Mapping[str, nn.Parameter]) -> None:
         )
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """The first names, and how many more there are, for messages."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

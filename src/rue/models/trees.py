@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.concepts import POINTS, Facts, Family, Inputs
+from rue.concepts import POINTS, Batches, Facts, Family, Inputs
 from rue.errors import ModelError, SettingError
 from rue.losses import Loss
 from rue.models.leaf_projection import SIZE, LeafProjection
@@ -114,6 +114,11 @@ class TreeModel:
         """½λ‖θ‖²; a projection keeps lengths, so that λ stays."""
         return 0.5 * self.l2 * theta.square().sum()
 
+    @property
+    def centre(self) -> Tensor:
+        """Leaf values, or what they are projected to, are shrunk towards zero."""
+        return torch.zeros_like(self.theta)
+
     def jacobian(self, inputs: Inputs) -> Tensor:
         """Indicators of the leaves, or their projection: (c, k, d) in float64."""
         leaf = self._leaf(inputs)
@@ -139,7 +144,7 @@ class TreeModel:
         fitted = read if fit_targets is None else fit_targets(read, self.k)
         return fitted.double() if fitted.is_floating_point() else fitted
 
-    def bind(self, inputs: Inputs, total_weight: float) -> Self:  # noqa: ARG002  the protocol's
+    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:  # noqa: ARG002  same
         """All is known."""
         return self
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from rue.concepts import Coupling, Curvature, Facts, Family, Inputs, Inverse, Model, TrainingSet
+from rue.concepts import Batches, Coupling, Curvature, Facts, Family, Inputs, Inverse, Model, TrainingSet
 from rue.curvature.penalty import penalty_diagonal
 from rue.derivatives import gauss_newton_product, pushed
 from rue.errors import SettingError
@@ -96,6 +97,22 @@ class ProjectedModel:
         """½‖z‖²: the directions are orthonormal in the units of the penalty."""
         return 0.5 * self.weight * theta[: len(self.directions)].square().sum()
 
+    @cached_property
+    def centre(self) -> Tensor:
+        """The z (r,) whose parameters come nearest to the centre, in least squares.
+
+        The directions are not orthonormal where penalties differ, and zero at the free parameters.
+        """
+        away = (self.inner.centre - self.inner.theta).double()
+        gram = away.new_zeros(len(self.directions), len(self.directions))
+        moved = away.new_zeros(len(self.directions))
+        for columns in torch.arange(len(away), device=away.device).split(COLUMNS):
+            block = self.directions[:, columns].double()
+            gram += block @ block.T
+            moved += block @ away[columns]
+        along = torch.linalg.pinv(gram, hermitian=True) @ moved
+        return torch.cat([along, away[self.free]]).to(self.theta)
+
     @property
     def family(self) -> Family:
         """What the outputs mean."""
@@ -135,9 +152,9 @@ class ProjectedModel:
         """Turn raw targets into what `loss` takes."""
         return self.inner.read_targets(targets)
 
-    def bind(self, inputs: Inputs, total_weight: float) -> Self:
-        """Bind the model behind."""
-        return replace(self, inner=self.inner.bind(inputs, total_weight))
+    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:
+        """Bind the model behind, which reads the same rows."""
+        return replace(self, inner=self.inner.bind(inputs, total_weight, batches))
 
     def describe(self) -> Facts:
         """Say that this is an approximation, and of what."""

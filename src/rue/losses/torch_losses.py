@@ -1,0 +1,186 @@
+"""Losses of `torch.nn`, each read as a loss of ours, its reduction, and what a penalty weighs beside it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rue.errors import DataError, ModelError, SettingError
+from rue.losses.classes import bernoulli, cross_entropy
+from rue.losses.counts import poisson
+from rue.losses.loss import Loss, one_tensor
+from rue.losses.regression import gaussian_nll_of_variance, huber, squared_error
+
+Reduction = Literal["sum", "mean"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a penalty R beside a loss as it was trained weighs in our objective, Σᵢ ℓᵢ + penalty(…)·R.
+
+    What was trained is factor·Σᵢ ℓᵢ + R, or, as a mean, factor·Σᵢ ℓᵢ / (what the rows count) + R. Our objective is that
+    one times a number, so that both are least at the same parameters.
+    """
+
+    factor: float = 1.0  # the loss of a row as it was trained, in units of ours
+    each_output: bool = False  # a mean divides by the number of outputs too
+    count: Callable[[Any], Tensor] | None = field(default=None, repr=False)  # (n,), of rows in a mean; None: one each
+
+    def penalty(self, reduction: Reduction, rows: float, k: int) -> float:
+        """The factor on R, where the rows count this much together.
+
+        >>> Scale(factor=2.0, each_output=True).penalty("mean", rows=10, k=3)  # MSELoss: Σr²/30 + R is Σ½r² + 15R
+        15.0
+        """
+        divisor = (rows * k if self.each_output else rows) if reduction == "mean" else 1.0
+        return divisor / self.factor
+
+
+OURS = Scale()  # a loss that is one of ours, summed or averaged over rows
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a loss says of the objective that was trained."""
+
+    loss: Loss
+    reduction: Reduction | None = None  # None where the loss leaves that to `reduction=`
+    scale: Scale = OURS
+    said: str | None = None  # the object, as the user wrote it
+
+    def agreed(self, reduction: Reduction | None) -> Reduction:
+        """What the loss says, or else the user; a sum where nobody says anything."""
+        if reduction not in (None, "sum", "mean"):
+            raise SettingError(
+                f'reduction must be "sum" or "mean" of the example losses you trained on, got {reduction!r}'
+            )
+        if reduction is not None and self.reduction not in (None, reduction):
+            raise SettingError(
+                f'the loss is {self.said}, and reduction="{reduction}" is given too; leave reduction out, the loss '
+                'says it, or give the loss with reduction="none" if you reduced its values yourself'
+            )
+        return reduction or self.reduction or "sum"
+
+
+def read_torch_loss(loss: object) -> Stated | None:
+    """An object of `torch.nn`, or a function of `torch.nn.functional` as used without settings; None for all else.
+
+    >>> read_torch_loss(nn.MSELoss()).scale
+    Scale(factor=2.0, each_output=True)
+    """
+    kind = next((kind for function, kind in FUNCTIONS.items() if loss is function), None)
+    criterion: Any = loss if kind is None else kind()
+    reader = READERS.get(type(criterion))  # not of a subclass, which may compute anything
+    if reader is None:
+        return None
+    rule, scale = reader(criterion)
+    own = None if criterion.reduction == "none" else criterion.reduction
+    return Stated(rule, own, scale, f'{type(criterion).__name__}(reduction="{criterion.reduction}")')
+
+
+Read = tuple[Loss, Scale]
+ELEMENTWISE = Scale(each_output=True)
+
+
+def _squared_error(_: Any) -> Read:
+    return squared_error(), Scale(factor=2.0, each_output=True)  # r² without the ½
+
+
+def _huber(criterion: Any) -> Read:
+    return huber(criterion.delta), ELEMENTWISE
+
+
+def _smooth_l1(criterion: Any) -> Read:
+    """Huber's loss divided by beta, so that the straight lines have slope one."""
+    if not criterion.beta > 0:
+        raise ModelError(
+            f"SmoothL1Loss(beta={criterion.beta:g}) is the absolute error, which has no second derivative; the nearest "
+            'loss that has one is loss="huber"'
+        )
+    return huber(criterion.beta), Scale(factor=1 / criterion.beta, each_output=True)
+
+
+def _binary(criterion: Any) -> Read:
+    if criterion.weight is not None:
+        raise ModelError(
+            "BCEWithLogitsLoss has a weight, one for each row of a batch or each output, which the data do not tell; "
+            "give the rows' as rue.Data(X, y, weight=...), the positives' as pos_weight, or a callable loss"
+        )
+    if criterion.pos_weight is None:
+        return bernoulli(), ELEMENTWISE
+    if criterion.pos_weight.dim() > 1:
+        raise ModelError(
+            f"pos_weight of BCEWithLogitsLoss has shape {tuple(criterion.pos_weight.shape)}, expected one number, or "
+            "one for each output; give a callable loss"
+        )
+    return bernoulli(criterion.pos_weight.tolist()), ELEMENTWISE
+
+
+def _poisson(criterion: Any) -> Read:
+    """With `full` a term is added that depends on the targets only."""
+    if not criterion.log_input:
+        raise ModelError(
+            "PoissonNLLLoss(log_input=False) takes the mean itself, and the loss here its logarithm; let the module "
+            "return the logarithm and say PoissonNLLLoss(), or give a callable (outputs, targets) -> (n,)"
+        )
+    return poisson(), ELEMENTWISE
+
+
+def _gaussian(criterion: Any) -> Read:
+    """With `full` a constant is added."""
+    return gaussian_nll_of_variance(criterion.eps), OURS
+
+
+def _cross_entropy(criterion: Any) -> Read:
+    weight = None if criterion.weight is None else criterion.weight.detach().double().cpu()
+    rule = cross_entropy(criterion.label_smoothing, None if weight is None else weight.tolist())
+    rule = _without_ignored(rule, criterion.ignore_index)
+    if weight is None or criterion.reduction == "none":  # a mean that users take themselves is over rows
+        return rule, OURS
+
+    def count(targets: Tensor) -> Tensor:
+        """The weight of each row's label, which a mean divides by; shares of classes count one."""
+        labels = not targets.is_floating_point()
+        return weight.to(targets.device)[targets] if labels else torch.ones(len(targets)).to(targets)
+
+    return rule, Scale(count=count)
+
+
+def _without_ignored(rule: Loss, ignored: int) -> Loss:
+    """Refuse labels that torch leaves out of the sum: such rows were not trained on."""
+    fit = rule.fit_targets
+    assert fit is not None
+
+    def fit_targets(targets: Any, k: int) -> Tensor:
+        labels = one_tensor(targets)
+        out = int((labels == ignored).sum()) if labels.dim() == 1 or labels.shape[1] == 1 else 0
+        if out:
+            raise DataError(
+                f"{out} of {len(labels)} targets are {ignored}, which CrossEntropyLoss(ignore_index={ignored}) leaves "
+                "out of the sum; leave these rows out of the training data (tokens: rue.tokens.rows)"
+            )
+        return fit(targets, k)
+
+    return replace(rule, fit_targets=fit_targets)
+
+
+READERS: dict[type, Callable[[Any], Read]] = {
+    nn.MSELoss: _squared_error,
+    nn.CrossEntropyLoss: _cross_entropy,
+    nn.BCEWithLogitsLoss: _binary,
+    nn.HuberLoss: _huber,
+    nn.SmoothL1Loss: _smooth_l1,
+    nn.PoissonNLLLoss: _poisson,
+    nn.GaussianNLLLoss: _gaussian,
+}
+FUNCTIONS: dict[Callable[..., Tensor], type[nn.Module]] = {
+    functional.mse_loss: nn.MSELoss,
+    functional.cross_entropy: nn.CrossEntropyLoss,
+    functional.binary_cross_entropy_with_logits: nn.BCEWithLogitsLoss,
+    functional.huber_loss: nn.HuberLoss,
+    functional.smooth_l1_loss: nn.SmoothL1Loss,
+    functional.poisson_nll_loss: nn.PoissonNLLLoss,
+}
