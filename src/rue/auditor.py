@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.calibrate.left_out_intervals import LeftOutRows
+from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.checks.asked import asked
 from rue.checks.check import CheckUp
 from rue.checks.check_up import check_up
@@ -53,7 +53,7 @@ class Auditor:
     facts: Facts = field(repr=False)
     predictor: Callable[[Model, Inputs], Tensor] = field(default=outputs, repr=False)  # else a method's own networks
     degrees: float = inf  # of freedom of the predictive distribution
-    left_out: LeftOutRows | None = field(default=None, repr=False)  # for intervals without held-out rows
+    left_out: LeftOutRows | RankedRows | None = field(default=None, repr=False)  # for intervals without held-out rows
     held_out: HeldOut | None = field(default=None, repr=False)  # what `calibrate` found
     sets: HeldOutClasses | None = field(default=None, repr=False)  # the same for a classifier
     trained: Trained | None = field(default=None, repr=False)  # of methods that audit a wrapped model
@@ -256,7 +256,9 @@ class Auditor:
         rules: dict[str, IntervalRule] = {}
         if self.held_out is not None:
             rules["split conformal"] = self.held_out.interval
-        if self.left_out is not None:
+        if isinstance(self.left_out, RankedRows):
+            rules["left-out ranks"] = partial(_ranked_interval, self.left_out)
+        elif self.left_out is not None:
             rules["jackknife+"] = partial(self._left_out_interval, inputs, "jackknife+")
             if self.left_out.single:
                 rules["full conformal"] = partial(self._left_out_interval, inputs, "full conformal")
@@ -266,7 +268,7 @@ class Auditor:
         self, inputs: Any, by: str, prediction: Array, spread: Array, level: float, _: Any
     ) -> Interval:
         """Read the inputs again: what each training row does to each of them is too much to keep."""
-        assert self.left_out is not None
+        assert isinstance(self.left_out, LeftOutRows)
         make = self.left_out.jackknife_plus if by == "jackknife+" else self.left_out.full_conformal
         ends = []
         with untouched(), torch.inference_mode(False):
@@ -305,6 +307,10 @@ class Auditor:
             raise DataError("the model returns NaN or infinite predictions for some of these inputs; check them")
         decision = self.model.family.decision
         return found if decision is None else _classified(decision, found)
+
+
+def _ranked_interval(ranked: RankedRows, prediction: Array, spread: Array, level: float, _: Any) -> Interval:
+    return Interval(*ranked.ends(prediction, spread, level), ranked.guarantee(level))
 
 
 def _classified(decision: Decision, found: Assessment) -> Assessment:

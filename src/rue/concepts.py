@@ -82,11 +82,6 @@ class Objective(Protocol):
         ...
 
     @property
-    def centre(self) -> Tensor:
-        """What the penalty shrinks towards, in the coordinates of theta: (d,)."""
-        ...
-
-    @property
     def family(self) -> Family:
         """What the outputs mean."""
         ...
@@ -106,6 +101,16 @@ class Objective(Protocol):
 
 class Model(Objective, Protocol):
     """1. What was trained: an objective, and how raw data and a user's own answers reach it."""
+
+    @property
+    def centre(self) -> Tensor:
+        """What the penalty shrinks towards, in the coordinates of theta: (d,)."""
+        ...
+
+    @property
+    def stated(self) -> bool:
+        """Whether the penalty is known; else it is left out of the objective, and what it was has to be found."""
+        ...
 
     @property
     def response(self) -> Response | None:

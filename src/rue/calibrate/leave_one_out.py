@@ -17,7 +17,7 @@ from rue.curvature import GaussNewton
 from rue.data import Rows, training_rows
 from rue.derivatives import outputs
 from rue.errors import ModelError, RueWarning, SettingError
-from rue.left_out import LeftOut, left_out
+from rue.left_out import LeftOut, left_out, left_out_losses
 from rue.progress import track
 from rue.randomness import generator, untouched
 from rue.settings import check_parts
@@ -144,7 +144,7 @@ def leave_one_out(
             fitted=_array(found.fitted),
             prediction=_array(found.prediction),
             residual=_array(found.slope),
-            loss=left_out_loss(bound, rows, found).cpu().numpy(),
+            loss=left_out_losses(bound, rows, found).cpu().numpy(),
             leverage=found.share.cpu().numpy(),
             weight=rows.weight.numpy(),
             row=rows.ids.numpy(),
@@ -208,16 +208,6 @@ def optimism(found: LeftOut, n: int) -> str | None:
         f"{found.effective:.1f} effective parameters for {rows} are a share of {share:.2f}, above {OPTIMISTIC}: "
         "leave-one-out errors are then too small; check on held-out rows, or train with a larger penalty"
     )
-
-
-def left_out_loss(model: Model, data: Rows, found: LeftOut) -> Tensor:
-    """The loss of every row at its left-out prediction: (n,) in float64."""
-    with torch.no_grad():
-        parts = [
-            model.loss(found.prediction[batch.rows].to(model.theta.dtype), batch.targets).double()
-            for batch in data.batches()
-        ]
-    return torch.cat(parts)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
+from rue.calibrate.conformal import percent, quantile
 from rue.calibrate.full_conformal import full_conformal
 from rue.calibrate.full_conformal import guarantee as full_conformal_guarantee
 from rue.calibrate.jackknife_plus import guarantee as jackknife_plus_guarantee
@@ -81,6 +82,25 @@ class LeftOutRows:
         for start in range(0, len(every), size):
             rows = slice(start, min(start + size, len(every)))
             yield rows, every[rows]
+
+
+@dataclass(frozen=True)
+class RankedRows:
+    """s training rows by |left-out residual| / spread: intervals reach as far as most of these do."""
+
+    scores: Array = field(repr=False)  # (s, k)
+
+    def ends(self, prediction: Array, spread: Array, level: float) -> Ends:
+        """Ends (m, k) for inputs with this prediction and spread (m, k)."""
+        reach = np.array([quantile(own, level) for own in self.scores.T])
+        return prediction - reach * spread, prediction + reach * spread
+
+    def guarantee(self, level: float) -> str:
+        """What holds, in words."""
+        return (
+            f"approximately {percent(level)}, not guaranteed: as far as {percent(level)} of n = {len(self.scores)} training "
+            "rows were missed by models that had not seen them, in units of their spread; hold rows out for a guarantee"
+        )
 
 
 def _joined(parts: Sequence[tuple[Array, ...]]) -> Ends:

@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from rue.calibrate.evidence import log_evidence
-from rue.calibrate.leave_one_out import GAUSS_NEWTON, left_out_loss, optimism, reading
+from rue.calibrate.leave_one_out import GAUSS_NEWTON, optimism, reading
 from rue.concepts import Model
 from rue.errors import ModelError, RueWarning, SettingError
-from rue.left_out import left_out
+from rue.left_out import left_out, left_out_losses
 from rue.progress import track
 from rue.randomness import untouched
 from rue.solve.choice import invert
@@ -112,7 +112,7 @@ def _try(value: float, model: Model, data: Any, criterion: Criterion) -> _Tried:
         inverted = invert(curvature, None, None)
         found = left_out(bound, rows, inverted.inverse)
         weight = rows.weight.to(found.fitted.device)
-        loss = float((weight * left_out_loss(bound, rows, found)).sum() / weight.sum())
+        loss = float((weight * left_out_losses(bound, rows, found)).sum() / weight.sum())
         try:
             evidence = log_evidence(bound, rows, curvature)
         except SettingError:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.concepts import Inputs, Inverse, Model, Resampler
+from rue.concepts import Inputs, Inverse, Objective, Resampler
 from rue.data import Rows
 from rue.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
 from rue.errors import ModelError, SettingError
@@ -25,7 +25,7 @@ HELD = 2**24  # entries of Jacobians held at once
 class GradientLens:
     """a(x, xᵢ) = J(x) H̃⁻¹ J(xᵢ)ᵀ, read anew for each batch of inputs: nothing of size n×d is held."""
 
-    model: Model = field(repr=False)
+    model: Objective = field(repr=False)  # at rest: the audited model, or its tangent
     data: Rows = field(repr=False)
     inverse: Inverse = field(repr=False)
     resampler: Resampler

@@ -60,6 +60,16 @@ def left_out(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole =
     return LeftOut(prediction=prediction, slope=slope, share=share, residual=residual, **found)
 
 
+def left_out_losses(model: Objective, data: TrainingSet, left: LeftOut) -> Tensor:
+    """The loss of every row at its left-out prediction: (n,) in float64."""
+    with torch.no_grad():
+        parts = [
+            model.loss(left.prediction[batch.rows].to(model.theta.dtype), batch.targets).double()
+            for batch in data.batches()
+        ]
+    return torch.cat(parts)
+
+
 def step_without(model: Objective, data: TrainingSet, inverse: Solving, rows: Tensor) -> Tensor:
     """How the parameters (d,) move when some rows (s,) are left out together: H̃⁻¹Jᵀ(I − ΛM)⁻¹r of these rows."""
     jacobians, losses = [], []

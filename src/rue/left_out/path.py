@@ -10,7 +10,7 @@ from rue.curvature import GaussNewton
 from rue.derivatives import outputs, weighted_gradients
 from rue.errors import NotConvergedError, RueError
 from rue.left_out.affine import Affine, Diagonal, FeatureRows, Movable
-from rue.left_out.one_step import LeftOut, left_out
+from rue.left_out.one_step import LeftOut, left_out, left_out_losses
 from rue.solve.dense import Cholesky
 
 DECADES = tuple(float(power) for power in range(4, -9, -1))  # of the mean eigenvalue, strong penalties first
@@ -68,16 +68,6 @@ def _refitted(start: Affine, rows: FeatureRows, spectrum: Tensor) -> Refitted | 
     except RueError:
         return None
     return Refitted(model, inverse, left, loss) if torch.isfinite(torch.tensor(loss)) else None
-
-
-def left_out_losses(model: Objective, data: TrainingSet, left: LeftOut) -> Tensor:
-    """The loss of every row at its left-out prediction: (n,) in float64."""
-    with torch.no_grad():
-        parts = [
-            model.loss(left.prediction[batch.rows].to(model.theta.dtype), batch.targets).double()
-            for batch in data.batches()
-        ]
-    return torch.cat(parts)
 
 
 def _exact(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, Solving]:

@@ -1,6 +1,5 @@
 """The audit that calibrates itself: noise, local misfit, resampling and scarcity, weighed by leave-one-out."""
 
-import warnings
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
@@ -11,18 +10,30 @@ from torch import Tensor
 
 from rue.auditor import Auditor
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
-from rue.calibrate.left_out_intervals import LeftOutRows
+from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.calibrate.left_out_terms import LeftOutTerms, left_out_terms, outer
 from rue.calibrate.scarcity import Support, support
 from rue.calibrate.smoother import POWERS, Metric, metric, smooth
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
-from rue.concepts import Assessment, CurvatureRule, Damping, Facts, Inputs, Inverse, Model, Resampler, Solver
+from rue.concepts import (
+    Assessment,
+    CurvatureRule,
+    Damping,
+    Facts,
+    Inputs,
+    Inverse,
+    Model,
+    Objective,
+    Resampler,
+    Solver,
+)
 from rue.curvature import GaussNewton
 from rue.derivatives import jacobian, outputs
-from rue.errors import ModelError, NumericalError, RueWarning, SettingError
+from rue.errors import ModelError, NumericalError, SettingError
 from rue.features import Array, Standardiser, coordinates, training_points
 from rue.influence import pull_root
-from rue.left_out import LeftOut, left_out, leverage
+from rue.left_out import Evidence, EvidenceRule, LeftOut, leverage
+from rue.left_out import left_out as left_out_of
 from rue.methods.fitting import Fitting, fitting
 from rue.randomness import generator
 from rue.resample import Multinomial
@@ -32,11 +43,10 @@ from rue.solve.damping import MeanFraction
 Tails = Literal["student", "gaussian"]
 
 TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity")
-LEAST = (0.0, 0.0, 0.0, 0.0, 1.0)  # weights that leave-one-out may not undercut: it sees no shift
+FLOOR = (0.0, 0.0, 0.0, 0.0, 1.0)  # weights that leave-one-out may not undercut: it sees no shift
 DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
 ROWS = 2_500  # training rows that the weights are fitted on, at most
 TRIAL_ROWS = 1_000  # and the damping chosen on
-CROWDED = 0.3  # effective parameters per unit above which leave-one-out is optimistic (FACTS: coverage .72 to .84)
 
 
 @dataclass(frozen=True)
@@ -61,34 +71,40 @@ class CalibratedRUE:
                 f'tails must be "student" (degrees of freedom by leave-one-out) or "gaussian", got {self.tails!r}'
             )
 
-    def fit(self, model: Model, data: Any) -> Auditor:
-        """Leave every row out once, by influence, and weigh the terms."""
+    def fit(self, model: Model, data: Any, *, left_out: EvidenceRule | None = None) -> Auditor:
+        """Leave every row out once and weigh the terms; `left_out` says by what, else a rule chooses."""
         with fitting(self, model, data, project=True) as fit:
             if not fit.model.family.gaussian:
                 raise ModelError(
                     'CalibratedRUE calibrates the residuals of loss="squared_error"; '
                     "use ClassifierRUE for classes, and LinearRUE for another loss"
                 )
-            base = fit.invert(self.curvature, self.damping, self.solver)
-            left = left_out(fit.model, fit.data, base.inverse)
-            root = pull_root(fit.model, fit.data, self.resampler, base.inverse)
-            known = _known(fit, left, root, self.seed)
-            view = self._chosen_view(fit, base, known)
+            evidence = fit.evidence(left_out)
+            base = evidence.rest.inverted
+            root = pull_root(evidence.rest.objective, fit.data, self.resampler, base.inverse)
+            known = _known(fit, evidence, root, self.seed)
+            view = self._chosen_view(fit, known)
             power, weights = _weigh(view, known, DEGREES if self.tails == "student" else (inf,))
             plain = base.inverse.solve(root).vectors
             spread = _spread(base.inverse, plain, view, known, power, weights)
-            rows = _left_out_rows(fit, base.inverse, view, known, power, weights)
+            intervals = (
+                _left_out_rows(fit, view, known, power, weights)
+                if evidence.honest is None
+                else _ranked_rows(view, known, power, weights)
+            )
             facts = _facts(view, known, power, weights)
-            _warn_crowded(fit, facts)
-            return fit.auditor(spread, facts, noise=False, degrees=weights.degrees, left_out=rows, inverted=base)
+            return fit.auditor(
+                spread, facts, noise=False, degrees=weights.degrees, left_out=intervals, evidence=evidence
+            )
 
-    def _chosen_view(self, fit: Fitting, base: Inverted, known: "Known") -> "View":
+    def _chosen_view(self, fit: Fitting, known: "Known") -> "View":
         """The view under the damping that leave-one-out likes best; residuals stay those of the undamped fit.
 
         Were they computed anew for each damping, the largest would always win: it leaves nothing out.
         """
-        if self.damping is None:
-            curvature = self.curvature.at(fit.model, fit.data)
+        base = known.evidence.rest.inverted
+        if self.damping is None and known.evidence.honest is None:
+            curvature = self.curvature.at(known.objective, fit.data)
             rules = [MeanFraction(fraction) for fraction in DAMPINGS]
             candidates = [base, *(invert(curvature, rule, self.solver) for rule in rules)]
             reached = [
@@ -98,13 +114,17 @@ class CalibratedRUE:
         return self._view(fit, base, known, ROWS)
 
     def _view(self, fit: Fitting, inverted: Inverted, known: "Known", count: int) -> "View":
-        seen = metric(fit.model, fit.data, inverted.inverse)
+        seen = metric(known.objective, fit.data, inverted.inverse)
         steps, residual = inverted.inverse.solve(known.root)
         usable = torch.nonzero(fit.data.weight > 0).flatten()
         drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
         rows = usable[drawn].sort().values
-        own = left_out(fit.model, fit.data, inverted.inverse)  # resampling is taken apart in the metric it is made in
-        found = left_out_terms(fit.model, fit.data, known.left.slope, own, rows, seen, steps, self.resampler)
+        same = inverted.inverse is known.evidence.rest.inverted.inverse
+        own = (
+            known.left if same else left_out_of(known.objective, fit.data, inverted.inverse)
+        )  # in the metric of `steps`
+        slope = known.evidence.slope
+        found = left_out_terms(known.objective, fit.data, slope, own, rows, seen, steps, self.resampler)
         return View(inverted, seen, steps, rows, found, max(residual, seen.residual))
 
 
@@ -112,13 +132,23 @@ class CalibratedRUE:
 class Known:
     """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
 
-    left: LeftOut = field(repr=False)
+    evidence: Evidence = field(repr=False)
     root: Tensor = field(repr=False)  # (r, d), of the covariance of the resampled gradient
     weight: Array = field(repr=False)  # (n,)
     noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
     points: Array = field(repr=False)  # (n, p), standardised inputs
     standardise: Standardiser = field(repr=False)
     errors: ErrorModel = field(repr=False)
+
+    @property
+    def objective(self) -> Objective:
+        """What is at rest on the training rows: the model, or its tangent."""
+        return self.evidence.rest.objective
+
+    @property
+    def left(self) -> LeftOut:
+        """The rows left out of it."""
+        return self.evidence.rest.left
 
     @property
     def variance(self) -> float:
@@ -169,7 +199,7 @@ class CalibratedSpread:
         weighed = [float(weight) * term for weight, term in zip(self.weights, terms, strict=True)]
         guard = self._guard(torch.stack(weighed).sum(0), own, unlike)
         scarcity = weighed[4] + torch.diag_embed(guard)
-        noise = weighed[0] + weighed[2] + weighed[3] + scarcity
+        noise = weighed[0] + weighed[2] + weighed[3] + scarcity + self._disagreement(predicted, inputs)
         total = noise + weighed[1]
         return Assessment(
             predicted,
@@ -184,7 +214,7 @@ class CalibratedSpread:
 
     def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:
         """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
-        squares = outer(self.known.left.slope).flatten(1)
+        squares = outer(self.known.evidence.slope).flatten(1)
         same = self.view.inverted.inverse is self.inverse
         seen = own if same else leverage(rows, self.view.inverted.inverse)[0]
         smoothed, unlike = [], []
@@ -193,6 +223,11 @@ class CalibratedSpread:
             smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
         return torch.cat(smoothed).view_as(own), torch.cat(unlike)
+
+    def _disagreement(self, predicted: Tensor, inputs: Inputs) -> Tensor | float:
+        """ddᵀ (c, k, k) of the distance to the model that the left-out residuals are of."""
+        honest = self.known.evidence.honest
+        return 0.0 if honest is None else outer(predicted.double() - honest(inputs))
 
     def _guard(self, total: Tensor, own: Tensor, unlike: Tensor) -> Tensor:
         """Variance (c, k) to add where local terms cannot be believed.
@@ -209,11 +244,11 @@ class CalibratedSpread:
         return torch.where(beyond, lacking, torch.where(unlike[:, None], halfway, torch.zeros_like(lacking)))
 
 
-def _known(fit: Fitting, left: LeftOut, root: Tensor, seed: int) -> Known:
+def _known(fit: Fitting, evidence: Evidence, root: Tensor, seed: int) -> Known:
     weight = fit.data.weight.cpu().numpy()
-    slope = left.slope.cpu().numpy()
+    slope = evidence.slope.cpu().numpy()
     standardise, points = training_points(fit.data)
-    described = np.hstack([points, left.fitted.cpu().numpy()])
+    described = np.hstack([points, evidence.prediction.cpu().numpy()])  # what a row was fitted to would leak its target
     errors = error_model(described, slope**2, weight, fit.data.unit.cpu().numpy(), seed)
     noise = (slope * (weight / weight.sum())[:, None]).T @ slope
     if not (np.diagonal(noise) > 0).all():
@@ -221,7 +256,7 @@ def _known(fit: Fitting, left: LeftOut, root: Tensor, seed: int) -> Known:
             "the model predicts every training row exactly, also without the row: there are no residuals to calibrate "
             "by; use LinearRUE, and hold rows out to see its errors"
         )
-    return Known(left, root, weight, noise, points, standardise, errors)
+    return Known(evidence, root, weight, noise, points, standardise, errors)
 
 
 def _terms(view: View, known: Known, power: int) -> Array:
@@ -241,7 +276,8 @@ def _terms(view: View, known: Known, power: int) -> Array:
 def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, Weights]:
     """The smoother's power and the weights under which the left-out residuals are most likely."""
     rows = view.rows.numpy()
-    residual, weight = known.left.slope.cpu().numpy()[rows], known.weight[rows]
+    residual, weight = known.evidence.slope.cpu().numpy()[rows], known.weight[rows]
+    LEAST = (0.0,) * 5 if known.evidence.honest is not None else FLOOR
     by_power = {power: fit_weights(_terms(view, known, power), residual, weight, LEAST) for power in POWERS}
     best = min(POWERS, key=lambda power: by_power[power].nll)
     return best, fit_weights(_terms(view, known, best), residual, weight, LEAST, degrees)
@@ -257,12 +293,17 @@ def _spread(
     return CalibratedSpread(inverse, plain, view, known, usual, power, weights.values)
 
 
-def _left_out_rows(
-    fit: Fitting, inverse: Inverse, view: View, known: Known, power: int, weights: Weights
-) -> LeftOutRows:
+def _ranked_rows(view: View, known: Known, power: int, weights: Weights) -> RankedRows:
+    """The view's rows by what the honest model misses them by."""
+    total = np.einsum("t,tnii->ni", weights.values, _terms(view, known, power))
+    missed = known.evidence.slope.cpu().numpy()[view.rows.numpy()]
+    return RankedRows(np.abs(missed) / np.sqrt(total))
+
+
+def _left_out_rows(fit: Fitting, view: View, known: Known, power: int, weights: Weights) -> LeftOutRows:
     """The view's rows, as intervals need them; what they do to the parameters is measured as trained."""
-    left, data = known.left, fit.data
-    as_trained = view.metric if view.inverted.inverse is inverse else metric(fit.model, data, inverse)
+    left, data, inverse = known.left, fit.data, known.evidence.rest.inverted.inverse
+    as_trained = view.metric if view.inverted.inverse is inverse else metric(known.objective, data, inverse)
     pulled = (as_trained.solved * left.pull.unsqueeze(-1)).sum(1)
     steps = torch.zeros(data.units, pulled.shape[1], dtype=pulled.dtype, device=pulled.device)
     steps.index_add_(0, as_trained.unit, pulled)
@@ -284,6 +325,7 @@ def _facts(view: View, known: Known, power: int, weights: Weights) -> Facts:
     left = known.left
     return {
         **view.inverted.describe(),
+        **known.evidence.describe(),
         "residual": max(view.residual, left.residual),
         "weights": dict(zip(TERMS, weights.values.tolist(), strict=True)),
         "smoother_power": power,
@@ -294,17 +336,6 @@ def _facts(view: View, known: Known, power: int, weights: Weights) -> Facts:
         "effective_share": left.effective / left.slope.numel(),
         "calibrated_on": len(view.rows),
     }
-
-
-def _warn_crowded(fit: Fitting, facts: Facts) -> None:
-    if facts["effective_share"] > CROWDED:
-        said = (
-            f"{facts['effective_parameters']:.0f} effective parameters for {fit.data.n} rows "
-            f"({facts['effective_share']:.0%}): above {CROWDED:.0%} leave-one-out is optimistic and intervals are too "
-            "narrow; calibrate with held-out rows (auditor.calibrate), or train with a larger penalty"
-        )
-        fit.said.append(said)
-        warnings.warn(said, RueWarning, stacklevel=3)
 
 
 def _mean_diagonal(matrices: Tensor) -> Tensor:

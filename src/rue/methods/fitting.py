@@ -12,14 +12,17 @@ import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
-from rue.calibrate.left_out_intervals import LeftOutRows
+from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Resampler, Solver
+from rue.curvature import GaussNewton
 from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
 from rue.errors import ModelError, RueWarning, SettingError
 from rue.explain.gradients import GradientLens
 from rue.explain.lens import Lens
 from rue.influence import Meat
+from rue.left_out import Chosen, Evidence, EvidenceRule, Influence
+from rue.left_out.sources import gauge
 from rue.randomness import untouched
 from rue.settings import WANTED, check_parts
 from rue.solve.choice import Inverted, invert, too_large
@@ -43,10 +46,28 @@ class Fitting:
             raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
         logits = gauge(self.model, self.data)
         inverted = invert(curvature.at(self.model, self.data), damping, solver, logits)
-        if inverted.damped.warning:
-            self.said.append(inverted.damped.warning)
-            warnings.warn(inverted.damped.warning, RueWarning, stacklevel=3)
+        self._say(inverted.damped.warning)
         return inverted
+
+    def _say(self, text: str | None) -> None:
+        """Warn, and keep the warning for the audit's facts."""
+        if text:
+            self.said.append(text)
+            warnings.warn(text, RueWarning, stacklevel=4)
+
+    def evidence(self, rule: EvidenceRule | None) -> Evidence:
+        """Left-out predictions by this rule; without one, by `Chosen()`, or as the method's own damping has it."""
+        settings: Any = self.method
+        asked = settings.damping is not None or not isinstance(settings.curvature, GaussNewton)
+        chosen = rule or (Influence() if asked else Chosen())
+
+        def own() -> Inverted:
+            curvature = settings.curvature.at(self.model, self.data)
+            return invert(curvature, settings.damping, settings.solver, gauge(self.model, self.data))
+
+        found = chosen.gather(self.model, self.data, own, settings.seed)
+        self._say(found.rest.inverted.damped.warning)
+        return found
 
     def auditor(
         self,
@@ -56,8 +77,9 @@ class Fitting:
         noise: bool = True,
         predictor: Callable[[Model, Inputs], Tensor] = outputs,
         degrees: float = inf,
-        left_out: LeftOutRows | None = None,
+        left_out: LeftOutRows | RankedRows | None = None,
         inverted: Inverted | None = None,
+        evidence: Evidence | None = None,
         lens: Lens | None = None,
     ) -> Auditor:
         """Put together what the method found; `noise` adds the paper's residual variance.
@@ -81,9 +103,11 @@ class Fitting:
         }
         resampler: Resampler | None = getattr(self.method, "resampler", None)
         curvature: CurvatureRule | None = getattr(self.method, "curvature", None)
+        inverted = inverted if evidence is None else evidence.rest.inverted
         if lens is None and inverted is not None and resampler is not None:
             meat: Meat = getattr(self.method, "meat", "HC0")
-            lens = GradientLens(self.model, self.data, inverted.inverse, resampler, meat)
+            objective = self.model if evidence is None else evidence.rest.objective
+            lens = GradientLens(objective, self.data, inverted.inverse, resampler, meat)
         return Auditor(
             method=type(self.method).__name__,
             model=self.model,
@@ -127,13 +151,6 @@ def _check_settings(method: object) -> None:
     seed = getattr(method, "seed", 0)
     if not isinstance(seed, int):
         raise SettingError(f"seed must be a whole number, so that the audit can be repeated, got {seed!r}")
-
-
-def gauge(model: Model, data: Rows) -> int:
-    """The number of logits of which only differences matter; else zero."""
-    if model.family.decision != "largest":
-        return 0
-    return outputs(model, next(data.batches()).inputs).shape[1]
 
 
 def residual_covariance(model: Model, data: Rows) -> Tensor:

@@ -32,6 +32,11 @@ class EstimatorModel:
         return self.core.theta
 
     @property
+    def stated(self) -> bool:
+        """As the core says."""
+        return self.core.stated
+
+    @property
     def family(self) -> Family:
         """What the outputs mean."""
         return self.core.family

@@ -43,6 +43,11 @@ class ForestModel:
         return self.forest.values.shape[1]
 
     @property
+    def stated(self) -> bool:
+        """There is none."""
+        return True
+
+    @property
     def family(self) -> Family:
         """Residuals of numbers are noise; classes have shares."""
         return Family(gaussian=not self.forest.labels, decision="shares" if self.forest.labels else None, joint=False)

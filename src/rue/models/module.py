@@ -49,6 +49,11 @@ class ModuleModel:
     row_shape: tuple[int, ...] | None = None  # () or (k,): what the module returns for one row
 
     @property
+    def stated(self) -> bool:
+        """Where the user said what it was."""
+        return self.l2_given or self.extra is not None
+
+    @property
     def family(self) -> Family:
         """The loss knows."""
         return self.rule.family

@@ -52,6 +52,11 @@ class TreeModel:
     projection: LeafProjection | None = field(default=None, repr=False)
 
     @property
+    def stated(self) -> bool:
+        """Read off the ensemble."""
+        return True
+
+    @property
     def family(self) -> Family:
         """The loss knows; leaf values are settled tree by tree."""
         return replace(self.ensemble.loss.family, stationary=False)

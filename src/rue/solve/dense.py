@@ -47,8 +47,11 @@ class CholeskyInverse:
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
         wanted = vectors.double() / self.scale
-        solved = torch.cholesky_solve(wanted.T, self.factor).T
-        found = checked(lambda rows: (rows / self.scale) @ self.matrix / self.scale, wanted, solved)
+        found = checked(
+            lambda rows: (rows / self.scale) @ self.matrix / self.scale,
+            wanted,
+            lambda rows: torch.cholesky_solve(rows.T, self.factor).T,
+        )
         return Solution(found.vectors / self.scale, found.residual)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
@@ -95,8 +98,11 @@ class EigenInverse:
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
-        solved = ((vectors.double() @ self.vectors) / self.values) @ self.vectors.T
-        return checked(lambda rows: rows @ self.matrix, vectors.double(), solved)
+        return checked(
+            lambda rows: rows @ self.matrix,
+            vectors.double(),
+            lambda rows: ((rows @ self.vectors) / self.values) @ self.vectors.T,
+        )
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """VΛ^(−½)z has covariance VΛ⁻¹Vᵀ."""

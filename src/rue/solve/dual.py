@@ -54,11 +54,7 @@ class DualInverse:
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
-        scaled = vectors.double() / self.diagonal
-        along = torch.cat([scaled @ block.T for block in self.rows()], dim=1)  # (r, n·k)
-        inner = torch.cholesky_solve(along.T, self.factor).T
-        solved = scaled - self._pull(inner) / self.diagonal
-        return checked(self._product, vectors.double(), solved)
+        return checked(self._product, vectors.double(), self._solved)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Solve for noise of covariance SᵀS + D: the answer has covariance (SᵀS + D)⁻¹."""
@@ -69,6 +65,12 @@ class DualInverse:
     def describe(self) -> Facts:
         """The solver's name and the size of its matrix."""
         return {"solver": "Dual", "dual_size": len(self.factor)}
+
+    def _solved(self, vectors: Tensor) -> Tensor:
+        scaled = vectors / self.diagonal
+        along = torch.cat([scaled @ block.T for block in self.rows()], dim=1)  # (r, n·k)
+        inner = torch.cholesky_solve(along.T, self.factor).T
+        return scaled - self._pull(inner) / self.diagonal
 
     def _pull(self, weights: Tensor) -> Tensor:
         """Weights (r, n·k) times S."""

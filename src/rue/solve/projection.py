@@ -94,8 +94,9 @@ class ProjectedModel:
         return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
 
     def penalty(self, theta: Tensor) -> Tensor:
-        """½‖z‖²: the directions are orthonormal in the units of the penalty."""
-        return 0.5 * self.weight * theta[: len(self.directions)].square().sum()
+        """½‖z − centre‖²: the directions are orthonormal in the units of the penalty."""
+        away = (theta - self.centre.to(theta))[: len(self.directions)]
+        return 0.5 * self.weight * away.square().sum()
 
     @cached_property
     def centre(self) -> Tensor:
@@ -112,6 +113,11 @@ class ProjectedModel:
             moved += block @ away[columns]
         along = torch.linalg.pinv(gram, hermitian=True) @ moved
         return torch.cat([along, away[self.free]]).to(self.theta)
+
+    @property
+    def stated(self) -> bool:
+        """As the model behind says."""
+        return self.inner.stated
 
     @property
     def family(self) -> Family:

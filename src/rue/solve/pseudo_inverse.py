@@ -52,10 +52,12 @@ class PseudoInverseAt:
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d), without its part along flat directions."""
-        along = (vectors.double() / self.scale) @ self.vectors
-        wanted = along @ self.vectors.T
-        solved = (along / self.values) @ self.vectors.T
-        found = checked(lambda rows: (rows / self.scale) @ self.matrix / self.scale, wanted, solved)
+        felt = (vectors.double() / self.scale) @ self.vectors @ self.vectors.T
+        found = checked(
+            lambda rows: (rows / self.scale) @ self.matrix / self.scale,
+            felt,
+            lambda rows: ((rows @ self.vectors) / self.values) @ self.vectors.T,
+        )
         return Solution(found.vectors / self.scale, found.residual)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:

@@ -12,11 +12,19 @@ CHECKED_ROWS = 8  # a factorisation that is good for these is good for the rest
 TOLERANCE = 1e-6
 
 
-def checked(product: Callable[[Tensor], Tensor], wanted: Tensor, solved: Tensor) -> Solution:
-    """Multiply a few solved rows back, and refuse an answer that does not fit."""
+REFINED = 3  # times that a solve is repeated for what it left
+
+
+def checked(product: Callable[[Tensor], Tensor], wanted: Tensor, solve: Callable[[Tensor], Tensor]) -> Solution:
+    """Multiply a few solved rows back; solve again for what is left where they do not fit, or refuse the answer."""
+    solved = solve(wanted)
     step = max(1, len(wanted) // CHECKED_ROWS)
-    residual = relative_residual(product(solved[::step]), wanted[::step])
-    worst = float(residual.max())
+    worst = float(relative_residual(product(solved[::step]), wanted[::step]).max())
+    for _ in range(REFINED):
+        if worst <= TOLERANCE:
+            break
+        solved = solved + solve(wanted - product(solved))
+        worst = float(relative_residual(product(solved[::step]), wanted[::step]).max())
     if not worst <= TOLERANCE:
         raise NotConvergedError(
             f"a solve left a relative residual of {worst:.1e}, above {TOLERANCE:.0e}: the curvature is close to "

@@ -1,0 +1,66 @@
+"""Left-out evidence: what an honest model says of the training rows it never saw, and which model that is.
+
+Everything that calibrates (weights, tails, temperature, intervals, expected errors, checks) reads it, whatever the
+source. Where the honest model is another than the audited one, the two disagree at a new input by a distance that is
+seen without a label: it is a part of the audited model's error that left-out residuals do not show.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+from rue.concepts import Facts, Inputs, Model, Objective
+from rue.data import Rows
+from rue.left_out.one_step import LeftOut
+from rue.solve.choice import Inverted
+
+Own = Callable[[], Inverted]
+Source = Literal["influence at rest", "linearised", "witness", "linearised and witness"]
+
+
+@dataclass(frozen=True)
+class AtRest:
+    """An objective at rest on the training rows, its curvature, and the rows left out of it one step at a time.
+
+    The audited model itself, or its tangent, refitted: what influence, resampling and similarity are measured in.
+    """
+
+    objective: Objective = field(repr=False)
+    inverted: Inverted
+    left: LeftOut = field(repr=False)
+
+
+class Honest(Protocol):
+    """A model whose left-out predictions the evidence holds, at new inputs."""
+
+    def __call__(self, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) in float64."""
+        ...
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Left-out outputs of the training rows, where they come from, and what may be said of them."""
+
+    source: Source
+    why: str  # in words
+    rest: AtRest
+    prediction: Tensor = field(repr=False)  # (n, k), of the honest model without the row's unit
+    slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f there, of weight one
+    loss: float  # mean over the rows, there
+    honest: Honest | None = field(default=None, repr=False)  # None: the audited model itself, which is at rest
+    facts: Facts = field(default_factory=dict, repr=False)
+
+    def describe(self) -> Facts:
+        """What to say of it in an audit's facts."""
+        return {"left_out": self.source, "left_out_why": self.why, "left_out_loss": self.loss, **self.facts}
+
+
+class EvidenceRule(Protocol):
+    """Where left-out predictions are to come from: `Influence()`, `Linearised()`, `KernelWitness()`, `Chosen()`."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:
+        """Leave every training unit out of an honest model; `own` inverts the model's own curvature, when asked."""
+        ...

@@ -1,0 +1,178 @@
+"""Where left-out predictions come from: the model itself, its tangent refitted, a witness, or what a rule chooses."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rue.concepts import Facts, Model, Objective
+from rue.curvature import GaussNewton
+from rue.data import Rows
+from rue.derivatives import loss_gradient, outputs
+from rue.errors import ModelError, NotPositiveDefiniteError, RueError, SettingError, ShapeError
+from rue.left_out.evidence import AtRest, Evidence, Honest, Own, Source
+from rue.left_out.honest import Mixed, OfTangent, mixed, share_of_first
+from rue.left_out.one_step import left_out
+from rue.left_out.rest import CLOSE, distance, reweighted
+from rue.left_out.tangent import RefittedTangent, Tangent, refitted_tangent
+from rue.left_out.witness import Witness, joined, witness
+from rue.solve.choice import invert
+from rue.trees import leaves
+
+
+@dataclass(frozen=True)
+class Influence:
+    """The model itself, taken to be at rest: exact for linear models at a stationary point of their objective."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:  # noqa: ARG002  as the others
+        """One step for each left-out unit."""
+        return _at_rest(model, data, own, "as asked")
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """The tangent of a network, refitted; without an `l2`, under the penalty whose left-out loss is least.
+
+    Shrunk towards the `centre` of `rue.wrap`, else towards zero.
+    """
+
+    l2: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.l2 is not None and not 0 < self.l2 < float("inf"):
+            raise SettingError(f"l2 must be a finite number above 0, or None to have it chosen, got {self.l2!r}")
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:  # noqa: ARG002  as the others
+        """Refit, and leave every unit out of the refitted tangent."""
+        found = refitted_tangent(model, data, model.centre, self.l2, seed, gauge(model, data))
+        return _of_tangent(found, data, "as asked")
+
+
+@dataclass(frozen=True)
+class KernelWitness:
+    """A kernel model of the same rows; resampling and similarity are still those of the refitted tangent."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:  # noqa: ARG002  as the others
+        """Leave every unit out of the kernel model."""
+        seen = _witness(model, data, seed)
+        if seen is None:
+            raise ModelError(
+                "a kernel witness needs rows of one length, and squared error, yes-or-no or one-of-k classes; use "
+                "left_out=Linearised()"
+            )
+        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        return _evidence("witness", "as asked", _resting(found, data), seen.prediction, data, seen.says, _facts(found))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Influence where the model is at rest under a known penalty; else its refitted tangent and a witness, mixed.
+
+    The share of each is the one under which left-out predictions are best.
+    """
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:
+        """Measure how far from rest the model is, and choose."""
+        family = model.family
+        if family.coupled or not family.joint or not family.stationary:
+            return _at_rest(model, data, own, "the model minimises no smooth sum over rows that could be refitted")
+        if model.stated:
+            steps = distance(model, reweighted(model, data, seed), own().inverse).steps
+            if steps <= CLOSE:
+                return _at_rest(model, data, own, f"the parameters are at rest, {steps:.1g} resampling steps away")
+            why = f"under the stated penalty the parameters are {steps:.2g} resampling steps from rest"
+        else:
+            rested = _inferred(model, data, seed)
+            if rested is not None:
+                return rested
+            why = "the penalty is not known, and the parameters are at rest under no l2"
+        return _mixed(model, data, own, seed, why)
+
+
+def gauge(model: Objective, data: Rows) -> int:
+    """The number of logits of which only differences matter; else zero."""
+    if model.family.decision != "largest":
+        return 0
+    return outputs(model, next(data.batches()).inputs).shape[1]
+
+
+def _at_rest(model: Model, data: Rows, own: Own, why: str) -> Evidence:
+    inverted = own()
+    rest = AtRest(model, inverted, left_out(model, data, inverted.inverse))
+    return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, {})
+
+
+def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
+    """Influence under the l2 that explains the gradient best, where the parameters are at rest under it."""
+    seen = reweighted(model, data, seed)
+    away = (model.theta - model.centre.to(model.theta)).double()
+    size = float(away @ away)
+    l2 = max(0.0, -float(seen.whole @ away) / size) if size > 0 else 0.0
+    tangent = Tangent(model, model.theta, model.centre, l2)
+    try:
+        inverted = invert(GaussNewton().at(tangent, data), None, None, gauge(model, data))
+    except NotPositiveDefiniteError:
+        return None
+    if inverted.damped.warning or distance(tangent, seen, inverted.inverse).steps > CLOSE:
+        return None
+    rest = AtRest(tangent, inverted, left_out(tangent, data, inverted.inverse))
+    why = f"no penalty was stated, and the parameters are at rest under an l2 of {l2:.3g}"
+    return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, {"l2_found": l2})
+
+
+def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
+    """The tangent and the witness together; the tangent alone where there can be no witness."""
+    try:
+        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+    except RueError as error:
+        return _at_rest(model, data, own, f"{why}; its tangent cannot be refitted ({error})")
+    seen = _witness(model, data, seed)
+    if seen is None:
+        return _of_tangent(found, data, why)
+    rest, decision = _resting(found, data), model.family.decision
+    targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
+    first, second = rest.left.prediction, seen.prediction
+    share = share_of_first(decision, first, second, targets, data.weight.to(first.device))
+    prediction = mixed(decision, first, second, share)
+    honest = Mixed(OfTangent(found.model), seen.says, share, decision)
+    facts = {**_facts(found), "tangent_share": share, "witness_kernel": seen.says.kernel.shares}
+    return _evidence("linearised and witness", why, rest, prediction, data, honest, facts)
+
+
+def _of_tangent(found: RefittedTangent, data: Rows, why: str) -> Evidence:
+    rest = _resting(found, data)
+    return _evidence("linearised", why, rest, rest.left.prediction, data, OfTangent(found.model), _facts(found))
+
+
+def _resting(found: RefittedTangent, data: Rows) -> AtRest:
+    return AtRest(found.model, found.inverted, left_out(found.model, data, found.inverted.inverse))
+
+
+def _facts(found: RefittedTangent) -> Facts:
+    return {"l2_chosen": found.model.strength, "l2_at_limit": found.limit}
+
+
+def _witness(model: Model, data: Rows, seed: int) -> Witness | None:
+    """None where rows are no points of one space, or outputs are not free of each other."""
+    family = model.family
+    free = family.gaussian or (family.decision in ("largest", "signs") and family.likelihood)
+    if not free:
+        return None
+    try:
+        return witness(model, data, seed)
+    except ShapeError:  # texts that were padded batch by batch
+        return None
+
+
+def _evidence(
+    source: Source, why: str, rest: AtRest, prediction: Tensor, data: Rows, honest: Honest | None, facts: Facts
+) -> Evidence:
+    slopes, losses = [], []
+    for batch in data.batches():
+        here = prediction[batch.rows]
+        slopes.append(loss_gradient(rest.objective, here, batch.targets).double())
+        with torch.no_grad():
+            losses.append(rest.objective.loss(here, batch.targets).double())
+    weight = data.weight.to(prediction.device)
+    loss = float(weight @ torch.cat(losses) / weight.sum())
+    return Evidence(source, why, rest, prediction, torch.cat(slopes), loss, honest, facts)
