@@ -68,7 +68,8 @@ def test_the_mean_squared_error_is_twice_ours_and_so_its_penalty_is_halved():
     np.testing.assert_allclose(scaled.std, plain.std, rtol=1e-4)
     np.testing.assert_allclose(audit.std, by_hand(net, "squared_error", 0.01, y).std, rtol=1e-5)
     np.testing.assert_allclose(audit.prediction, net.predict(X_new)[:, 0], rtol=1e-6)
-    assert audit.facts["l2"] == 0.01
+    assert audit.facts["l2"] == 0.02
+    assert audit.facts["penalty_scale"] == len(X) / 2
     assert audit.facts["loss"] == "squared_error"
 
 
@@ -110,7 +111,7 @@ def test_a_net_of_no_kind_is_audited_as_its_module():
 
 @pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop])
 def test_weight_decay_in_the_gradient_is_a_penalty(optimiser):
-    assert rue.wrap(fitted(NeuralNetRegressor, y, optimizer=optimiser)).describe()["l2"] == 0.01
+    assert rue.wrap(fitted(NeuralNetRegressor, y, optimizer=optimiser)).describe()["l2"] == 0.02
 
 
 def test_weight_decay_apart_from_the_gradient_is_none_and_said():
@@ -118,6 +119,7 @@ def test_weight_decay_apart_from_the_gradient_is_none_and_said():
     with pytest.warns(RueWarning, match=r"AdamW shrinks the weights apart from the gradient \(weight_decay=0.02\)"):
         model = rue.wrap(net)
     assert model.describe()["l2"] == 0.0
+    assert model.describe()["l2_given"] is False
 
 
 def test_weight_decay_by_parameter_is_read_by_parameter():
@@ -176,13 +178,17 @@ def test_what_cannot_be_read_is_refused_with_advice():
         rue.wrap(fitted(NeuralNetClassifier, labels, module__outputs=3, **weighed))
 
 
-def test_several_outputs_with_a_penalty_are_refused_with_the_very_call_to_make():
+def test_a_mean_over_several_outputs_too_is_read_as_such():
     two = np.concatenate([y, -y], axis=1)
     net = fitted(NeuralNetRegressor, two, module__outputs=2)
-    with pytest.raises(ModelError, match=r"averages over 2 outputs too.*net.module_.*'squared_error'.*l2=0.02\)"):
-        METHOD.fit(rue.wrap(net), (X, two))
-    free = fitted(NeuralNetRegressor, two, module__outputs=2, optimizer__weight_decay=0.0)
-    assert METHOD.fit(rue.wrap(free), (X, two)).audit(X_new).std.shape == (5, 2)
+    audit = METHOD.fit(rue.wrap(net), (X, two)).audit(X_new)
+    np.testing.assert_allclose(audit.std, by_hand(net, "squared_error", 0.02, two).std, rtol=1e-5)  # 2 outputs, a half
+
+
+def test_a_criterion_of_torch_may_be_said_as_for_a_module():
+    net = fitted(NeuralNetRegressor, y)
+    said = METHOD.fit(rue.wrap(net, loss=nn.MSELoss(), l2=0.02), (X, y)).audit(X_new)
+    np.testing.assert_array_equal(said.std, METHOD.fit(rue.wrap(net), (X, y)).audit(X_new).std)
 
 
 def test_a_loss_and_a_penalty_may_be_said():

@@ -62,7 +62,7 @@ def at_rest(subject: Subject) -> Check | str:
 
 _PENALTY_ADVICE = (
     'state the l2 and the reduction of the objective that was trained: J = Σ loss + ½ l2‖θ‖², or reduction="mean" '
-    "for an averaged loss; a decay inside AdamW is no penalty"
+    "for an averaged loss; or hand over the torch.nn loss object and optimizer=; a decay inside AdamW is no penalty"
 )
 _AMBER_ADVICE = (
     "train on until it rests, or read the audit as one of re-weighting around these parameters; if training had "

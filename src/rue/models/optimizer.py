@@ -70,4 +70,4 @@ def read_optimizer(optimizer: object, module: nn.Module, *, l2_given: bool) -> O
 
 
 def _unknown(name: str, decay: float) -> str:
-    return f"{name} shrinks parameters apart from the gradient (weight_decay={decay:g}), which is no penalty"
+    return f"{name} shrinks the weights apart from the gradient (weight_decay={decay:g}), which is no penalty"

@@ -2,8 +2,8 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,14 @@ from torch import Tensor, nn
 
 from rue.concepts import Model
 from rue.errors import ModelError, RueWarning
-from rue.losses import Loss, as_loss, bernoulli, cross_entropy, huber, poisson, squared_error
+from rue.losses import cross_entropy, stated
+from rue.losses.torch_losses import READERS
 from rue.models.estimator import EstimatorModel
 from rue.models.module import wrap_module
+from rue.models.optimizer import read_optimizer
 from rue.randomness import untouched
+
+KNOWN = (*READERS, nn.NLLLoss)  # criteria
 
 
 def read(net: Any, loss: Any, l2: Any) -> Model:
@@ -30,12 +34,11 @@ def read(net: Any, loss: Any, l2: Any) -> Model:
     private = _private(net)
     private.module_.eval()
     module = private.module_
-    criterion = _criterion(net) if loss is None else Criterion(as_loss(loss))
+    criterion = _criterion(net) if loss is None else Criterion(loss)
     decay = _weight_decay(net) if l2 is None else l2
     if criterion.logarithm:
         module, decay = LogProbabilities(module), _inside(decay)
-    rule = _for_one_output(criterion, decay) if criterion.averages_outputs else criterion.loss
-    core = wrap_module(module, rule, _scaled(decay, 1 / criterion.scale), None, "mean", None)
+    core = wrap_module(module, criterion.loss, decay, None, stated(criterion.loss).reduction or "mean", None)
     if not isinstance(net, NeuralNetClassifier | NeuralNetBinaryClassifier | NeuralNetRegressor):
         return core
 
@@ -49,11 +52,9 @@ def read(net: Any, loss: Any, l2: Any) -> Model:
 
 @dataclass(frozen=True)
 class Criterion:
-    """A criterion as a loss of ours: criterion = scale · mean over rows of the loss."""
+    """What the rows' losses are, averaged, and whether the module returns the probabilities of it."""
 
-    loss: Loss
-    scale: float = 1.0
-    averages_outputs: bool = False  # k outputs: the scale is this, divided by k
+    loss: Any  # as `rue.wrap` takes it
     logarithm: bool = False  # the module returns probabilities
 
 
@@ -70,112 +71,49 @@ class LogProbabilities(nn.Module):
         return torch.log(shares + torch.finfo(shares.dtype).eps)
 
 
-def _mean_squared_error(_: Any, __: Any) -> Criterion:
-    return Criterion(squared_error(), scale=2.0, averages_outputs=True)  # no ½
-
-
-def _cross_entropy(criterion: Any, net: Any) -> Criterion:
-    if criterion.weight is not None and _any_decay(_weight_decay(net)):
-        raise ModelError(
-            "the criterion divides by the class weights of each batch, so that the weight decay of the whole is not "
-            "known; wrap net.module_ with loss=rue.losses.cross_entropy(class_weight=...) and the l2 of the sum"
-        )
-    weight = None if criterion.weight is None else criterion.weight.tolist()
-    logarithm = isinstance(criterion, nn.NLLLoss) and isinstance(net, NeuralNetClassifier)
-    return Criterion(cross_entropy(getattr(criterion, "label_smoothing", 0.0), weight), logarithm=logarithm)
-
-
-def _binary(criterion: Any, _: Any) -> Criterion:
-    if criterion.weight is not None or (criterion.pos_weight is not None and criterion.pos_weight.numel() > 1):
-        raise ModelError("a weight for each output is not read; wrap net.module_ and give the loss as a callable")
-    positive = 1.0 if criterion.pos_weight is None else float(criterion.pos_weight)
-    return Criterion(bernoulli(positive), averages_outputs=True)
-
-
-def _huber(criterion: Any, _: Any) -> Criterion:
-    return Criterion(huber(criterion.delta), averages_outputs=True)
-
-
-def _poisson(criterion: Any, _: Any) -> Criterion:
-    if not criterion.log_input:
-        raise ModelError("PoissonNLLLoss(log_input=False) is not read; train with log_input=True, the default")
-    return Criterion(poisson(), averages_outputs=True)
-
-
-CRITERIA: dict[type[nn.Module], Callable[[Any, Any], Criterion]] = {
-    nn.MSELoss: _mean_squared_error,
-    nn.CrossEntropyLoss: _cross_entropy,
-    nn.NLLLoss: _cross_entropy,
-    nn.BCEWithLogitsLoss: _binary,
-    nn.HuberLoss: _huber,
-    nn.PoissonNLLLoss: _poisson,
-}
-
-
 def _criterion(net: Any) -> Criterion:
     criterion = net.criterion_
     if not type(net).get_loss.__module__.startswith("skorch"):
         raise ModelError(f"{type(net).__name__} has a get_loss of its own; say loss= and l2=, as for net.module_")
-    known = CRITERIA.get(type(criterion))
-    if known is None:
+    if type(criterion) not in KNOWN:
         raise ModelError(
             f"the criterion {type(criterion).__name__} is not known; say loss=, or train with one of "
-            f"{', '.join(kind.__name__ for kind in CRITERIA)}"
+            f"{', '.join(kind.__name__ for kind in KNOWN)}"
         )
     if criterion.reduction != "mean":
         raise ModelError(
             f"the criterion has reduction={criterion.reduction!r}, so that its weight decay depends on the batches; "
             "wrap net.module_ and say the l2 and the reduction of the whole objective"
         )
-    return known(criterion, net)
+    if isinstance(criterion, nn.CrossEntropyLoss | nn.NLLLoss):
+        _refuse_weighted_batches(criterion, net)
+    if isinstance(criterion, nn.NLLLoss):
+        weight = None if criterion.weight is None else criterion.weight.tolist()
+        return Criterion(cross_entropy(0.0, weight), logarithm=isinstance(net, NeuralNetClassifier))
+    return Criterion(criterion)
 
 
-def _weight_decay(net: Any) -> float | dict[str, float]:
-    """What the optimiser adds to the gradient, by parameter; a decay apart from the gradient is no penalty."""
-    decays: dict[int, float] = {}
-    apart = 0.0
-    for group in net.optimizer_.param_groups:
-        decay = float(group.get("weight_decay", 0.0))
-        if group.get("decoupled_weight_decay", False):
-            apart, decay = max(apart, decay), 0.0
-        decays.update({id(parameter): decay for parameter in group["params"]})
-    if apart:
-        warnings.warn(
-            f"{type(net.optimizer_).__name__} shrinks the weights apart from the gradient (weight_decay={apart}): it "
-            "minimises no penalised loss, and l2 is read as 0; say l2= if a penalty comes near to it",
-            RueWarning,
-            stacklevel=4,
+def _refuse_weighted_batches(criterion: Any, net: Any) -> None:
+    decay = read_optimizer(net.optimizer_, net.module_, l2_given=True).l2
+    if criterion.weight is not None and decay is not None and any(decay.values()):
+        raise ModelError(
+            "the criterion divides by the class weights of each batch, so that the weight decay of the whole is not "
+            "known; wrap net.module_ with loss=rue.losses.cross_entropy(class_weight=...) and the l2 of the sum"
         )
-    found = {name: decays.get(id(p), 0.0) for name, p in net.module_.named_parameters() if p.requires_grad}
-    return found if len(set(found.values())) > 1 else next(iter(found.values()), 0.0)
 
 
-def _for_one_output(criterion: Criterion, decay: Any) -> Loss:
-    """Refuse, where the loss meets k outputs, a criterion that averages over them: the penalty would weigh k times."""
-
-    def fit_targets(targets: Any, k: int) -> Tensor:
-        if k > 1 and _any_decay(decay):
-            raise ModelError(
-                f"the criterion averages over {k} outputs too, so that the penalty weighs {k} times as much; say so: "
-                f"rue.wrap(net.module_, loss={criterion.loss.name!r}, reduction='mean', "
-                f"l2={_scaled(decay, k / criterion.scale)})"
-            )
-        fitted: Tensor = criterion.loss.fit_targets(targets, k)  # type: ignore[misc]  # named losses have it
-        return fitted
-
-    return replace(criterion.loss, fit_targets=fit_targets)
-
-
-def _scaled(decay: Any, factor: float) -> Any:
-    return {name: factor * value for name, value in decay.items()} if isinstance(decay, Mapping) else factor * decay
+def _weight_decay(net: Any) -> dict[str, float] | None:
+    """What the optimiser adds to the gradient, by parameter; None, with a warning, where that is unknown."""
+    found = read_optimizer(net.optimizer_, net.module_, l2_given=False)
+    if found.l2 is None:
+        warnings.warn(f"{found.why}: l2 is unknown; say l2= if a penalty comes near to it", RueWarning, stacklevel=4)
+        return None
+    trained = [name for name, parameter in net.module_.named_parameters() if parameter.requires_grad]
+    return {name: value for name, value in found.l2.items() if not trained or name in trained}
 
 
 def _inside(decay: Any) -> Any:
     return {f"module.{name}": value for name, value in decay.items()} if isinstance(decay, Mapping) else decay
-
-
-def _any_decay(decay: Any) -> bool:
-    return any(decay.values()) if isinstance(decay, Mapping) else bool(decay)
 
 
 def _classes(net: Any) -> NDArray[Any] | None:
