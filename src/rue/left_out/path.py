@@ -14,9 +14,9 @@ from rue.left_out.one_step import LeftOut, left_out, left_out_losses
 from rue.solve.dense import Cholesky
 
 DECADES = tuple(float(power) for power in range(4, -9, -1))  # of the mean eigenvalue, strong penalties first
-FINER = (0.5, 0.25, 0.125)  # decades around the best of them
+FINER = (0.5, 0.25, 0.125)  # decades around the best of them; the first alone where every trial takes many steps
 STEPS = 30  # of Newton's method, at most
-CLOSE = 1e-9  # decrement of the objective, relative: the next step would change nothing that is seen
+CLOSE = 1e-6  # decrement relative to the losses: the next step would change nothing that is seen
 HALVINGS = 20
 ENOUGH = 1e-4  # of the decrease that a straight line would promise (Armijo's rule)
 WORSE = 1.5  # times the least left-out loss, after which weaker penalties are not tried
@@ -50,7 +50,7 @@ def best_refit(like: Objective, rows: FeatureRows, spectrum: Tensor) -> Refitted
         raise NotConvergedError("no penalty makes the refitted model determined by the rows; give the l2 of training")
     best = min(tried, key=lambda decade: tried[decade].loss)
     limit = best in (max(tried), DECADES[-1])
-    for finer in FINER:
+    for finer in FINER if like.family.gaussian else FINER[:1]:
         for decade in (best + finer, best - finer):
             found = _refitted(replace(tried[best].model, strength=unit * 10.0**decade), rows, spectrum)
             if found is not None:
@@ -80,12 +80,13 @@ def _exact(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, 
 def _newton(start: Affine, rows: FeatureRows) -> tuple[Affine, Solving]:
     """A loss that is convex in the outputs: Newton's method with steps halved until they go down."""
     model, value = start, objective(start, rows)
+    close = CLOSE * _size(start, rows)
     for _ in range(STEPS):
         inverse = Cholesky().factor(GaussNewton().at(model, rows), 0.0)
         slope = gradient(model, rows)
         step = inverse.solve(slope[None]).vectors[0]
         gain = float(slope @ step)
-        if gain <= CLOSE * (abs(value) + float(rows.weight.sum())):
+        if gain <= close:
             return model, inverse
         model, value = downhill(model, rows, step, value, gain)
     raise NotConvergedError(f"{STEPS} steps did not bring the refitted model to rest; give the l2 of training")
@@ -118,3 +119,13 @@ def objective(model: Objective, data: TrainingSet) -> float:
             losses = model.loss(outputs(model, batch.inputs), batch.targets).double()
             total += float(batch.weight @ losses)
         return total + float(model.penalty(model.theta.double()))
+
+
+def _size(model: Objective, data: TrainingSet) -> float:
+    """Σ w|ℓ|: what the objective is made of, whatever its sign."""
+    with torch.no_grad():
+        parts = [
+            batch.weight @ model.loss(outputs(model, batch.inputs), batch.targets).double().abs()
+            for batch in data.batches()
+        ]
+    return float(torch.stack(parts).sum())

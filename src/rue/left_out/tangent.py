@@ -13,6 +13,7 @@ from rue.derivatives import jacobian, jacobian_batches, outputs
 from rue.errors import NotConvergedError
 from rue.left_out.affine import FeatureRows
 from rue.left_out.path import best_refit, downhill, gradient, objective
+from rue.left_out.rest import distance, reweighted
 from rue.left_out.spectrum import Spectrum, spectrum
 from rue.randomness import generator
 from rue.solve.choice import Inverted, invert
@@ -20,8 +21,8 @@ from rue.trees import take
 
 ENTRIES = 1_500  # outputs of rows that the penalty is chosen on, at most,
 NUMBERS = 2**28  # and entries of their gradients
-DIRECTIONS = 400  # of parameters that are looked along where the loss is not squared error
-SETTLED = 1e-9  # decrement relative to the objective, at which the refitted model is at rest
+DIRECTIONS = 240  # of parameters that are looked along where the loss is not squared error
+SETTLED = 0.02  # of a resampling step
 STEPS = 25
 
 
@@ -89,24 +90,22 @@ def refitted_tangent(
         start, limit = Tangent(model, model.theta, centre, strength), False
     else:
         start, limit = _searched(model, data, centre, seed)
-    settled, inverted = settle(start, data, logits)
+    settled, inverted = settle(start, data, seed, logits)
     return RefittedTangent(settled, inverted, limit)
 
 
-def settle(start: Tangent, data: TrainingSet, logits: int) -> tuple[Tangent, Inverted]:
+def settle(start: Tangent, data: TrainingSet, seed: int, logits: int) -> tuple[Tangent, Inverted]:
     """Bring a tangent to rest on all rows: one step for squared error, a few for other convex losses."""
-    model = start
-    inverted = invert(GaussNewton().at(model, data), None, None, logits)
-    value = objective(model, data)
+    model, inverted = start, invert(GaussNewton().at(start, data), None, None, logits)
+    if model.family.gaussian:  # the curvature is the same everywhere, and one step is exact
+        step = inverted.inverse.solve(gradient(model, data)[None]).vectors[0]
+        return model.at(model.theta.double() - step), inverted
     for _ in range(STEPS):
+        if distance(model, reweighted(model, data, seed), inverted.inverse).steps <= SETTLED:
+            return model, inverted
         slope = gradient(model, data)
         step = inverted.inverse.solve(slope[None]).vectors[0]
-        gain = float(slope @ step)
-        if gain <= SETTLED * (abs(value) + float(data.weight.sum())):
-            return model, inverted
-        model, value = downhill(model, data, step, value, gain)
-        if model.family.gaussian:  # the curvature is the same everywhere, and one step was all
-            return model, inverted
+        model, _ = downhill(model, data, step, objective(model, data), float(slope @ step))
         inverted = invert(GaussNewton().at(model, data), None, None, logits)
     raise NotConvergedError(f"{STEPS} steps did not bring the refitted model to rest; give the l2 of training")
 
