@@ -50,13 +50,14 @@ def cleaned(frame: pd.DataFrame, table: Table) -> tuple[np.ndarray, np.ndarray, 
     inputs, target = _numbers(inputs.iloc[rows]), target.iloc[rows]
     y, said = _target(target, table)
     X = inputs.to_numpy(np.float32)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        leaks = (
-            np.array([abs(np.corrcoef(column, y)[0, 1]) > LEAK for column in X.T]) if "classes" not in said else False
-        )
-    useful = (X.std(0) > 0) & ~np.asarray(leaks)
+    useful = np.array([column.std() > 0 and not _leaks(column, y, table) for column in X.T])
     _check(table, y, said)
     return X[:, useful], y, [name for name, kept in zip(inputs, useful, strict=True) if kept], said
+
+
+def _leaks(column: np.ndarray, y: np.ndarray, table: Table) -> bool:
+    targets = [y] if table.kind == REGRESSION else [y == label for label in np.unique(y)]
+    return any(abs(np.corrcoef(column, target)[0, 1]) > LEAK for target in targets)
 
 
 def _numbers(inputs: pd.DataFrame) -> pd.DataFrame:
