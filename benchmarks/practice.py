@@ -39,6 +39,26 @@ def main() -> None:
             splits=chosen.splits,
         )
         run(wanted, chosen.jobs)
+    elif chosen.label is None:
+        raise SystemExit(f"{chosen.command} needs the --label of a run")
+    else:
+        shown(chosen)
+
+
+def shown(chosen: argparse.Namespace) -> None:
+    from practice_parts import collect, page, summary
+
+    cells = collect.cells(chosen.out, chosen.label)
+    tables = collect.by_table(cells)
+    if chosen.command == "page":
+        page.keep(tables)
+        page.PAGE.write_text(page.renewed())
+        return
+    cells.to_csv(chosen.out / f"cells-{chosen.label}.csv", index=False)
+    for half in (chosen.half,) if chosen.half else HALVES:
+        for kind in (chosen.kind,) if chosen.kind else (REGRESSION, CLASSES):
+            if made := summary.markdown(tables, half, kind):
+                print(f"## {half}, {kind}\n\n{made}")
 
 
 def parsed() -> argparse.Namespace:

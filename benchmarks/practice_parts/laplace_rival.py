@@ -1,5 +1,7 @@
 """laplace-torch, as its documentation uses it: the marginal likelihood chooses prior precision and noise."""
 
+import copy
+import warnings
 from functools import cache
 from typing import Any
 
@@ -27,11 +29,20 @@ def _measured(cell: Cell, weights: str, structure: str) -> dict[str, Any]:
     laplace = _package()
     if laplace is None:
         return {"missing": "laplace-torch is not installed"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its advice on keywords that are given
+        try:
+            return _fitted_and_measured(laplace, cell, weights, structure)
+        except Exception as error:  # a factorisation that fails is a result of the cell
+            return {"error": f"{type(error).__name__}: {error}"[:300]}
+
+
+def _fitted_and_measured(laplace: Any, cell: Cell, weights: str, structure: str) -> dict[str, Any]:
     X, y = cell.rows(cell.fit_rows)
     regression = cell.case.classes is None
     rows = DataLoader(TensorDataset(X, y[:, None] if regression else y), batch_size=len(y))
     kind = "regression" if regression else "classification"
-    fitted = laplace.Laplace(cell.net, kind, subset_of_weights=weights, hessian_structure=structure)
+    fitted = laplace.Laplace(copy.deepcopy(cell.net), kind, subset_of_weights=weights, hessian_structure=structure)
     fitted.fit(rows)
     if regression:
         _tune(fitted)

@@ -17,7 +17,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     temporary = _beside(path)
-    temporary.write_text(json.dumps(content, indent=1, allow_nan=True))
+    temporary.write_text(json.dumps(content))
     temporary.replace(path)
 
 
