@@ -1,7 +1,7 @@
 """The tables of docs/practice.md, from the results kept beside it.
 
-A table stands in the page between `<!-- table NAME -->` and `<!-- end of table -->`; a name is `data`, `label`, or a half
-and a kind.
+A table stands in the page between `<!-- table NAME -->` and `<!-- end of table -->`; a name is `data`, `label`,
+or a half and a kind.
 """
 
 from pathlib import Path
