@@ -29,12 +29,12 @@ def _audit(cell: Cell, stated: dict[str, Any]) -> dict[str, Any]:
     if unknown := set(stated) - set(inspect.signature(rue.audit).parameters):
         return {"missing": f"rue.audit has no {', '.join(sorted(unknown))}"}
     loss = "squared_error" if cell.case.classes is None else "cross_entropy"
-    start = time.perf_counter()
+    start = time.process_time()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
             audit = rue.audit(cell.net, train=cell.rows(cell.fit_rows), inputs=cell.case.X_test, loss=loss, **stated)
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
             numbers, rows = _of_number(cell, audit) if cell.case.classes is None else _of_class(cell, audit)
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:LONGEST]}

@@ -1,6 +1,6 @@
 """The rivals, each a function of a cell: what can be had from the same rows by refitting the network four times.
 
-Each returns the numbers of `metrics` and its seconds, those of the refits included.
+Each returns the numbers of `metrics` and its seconds of the processor, those of the refits included.
 """
 
 import time
@@ -95,9 +95,9 @@ def measured(cell: Cell, known: dict[str, Numbers]) -> dict[str, Numbers]:
         if "missing" not in known.get(name, {"missing": ""}):
             found[name] = known[name]
             continue
-        start = time.perf_counter()
+        start = time.process_time()
         numbers = rival(cell)
-        seconds = time.perf_counter() - start + (0.0 if name in WITHOUT_REFITS else cell.refit_seconds)
+        seconds = time.process_time() - start + (0.0 if name in WITHOUT_REFITS else cell.refit_seconds)
         found[name] = numbers if "missing" in numbers else {**numbers, "seconds": seconds}
     return found
 
