@@ -1,12 +1,13 @@
 # Each target makes its own environment with constraints.txt; a second run installs nothing.
 PYTHON ?= python3
 BIN := .venv/bin
+LABEL ?= now
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test browser test-slow check docs bench bench-models package format clean
+.PHONY: help demo paper test browser test-slow check docs bench bench-models bench-practice package format clean
 
 help:  ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: .venv/core  ## train the paper's network on diabetes patients and audit its predictions
 	$(BIN)/rue demo
@@ -43,6 +44,12 @@ bench-models: .venv/dev  ## audits of many outputs, large tree ensembles and eve
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/trees.py --threads 2
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimators.py
 	$(BIN)/python benchmarks/tables.py
+
+# Halves, kinds, recipes and tables can be run apart: `python benchmarks/practice.py --help`.
+bench-practice: .venv-bench/ready  ## audits of networks as people train them, against refits; half a day on two cores, goes on where it stopped
+	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/practice.py prepare
+	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/practice.py run --jobs 2 --label $(LABEL)
+	.venv-bench/bin/python benchmarks/practice.py table --label $(LABEL)
 
 package: .venv/dev  ## build wheel and sdist and run each in an empty environment
 	$(BIN)/python tests/packaging_smoke.py
