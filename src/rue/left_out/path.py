@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rue.concepts import Objective, Solving, TrainingSet
 from rue.curvature import GaussNewton
-from rue.derivatives import outputs, weighted_gradients
+from rue.derivatives import loss_hessian, outputs, weighted_gradients
 from rue.errors import NotConvergedError, RueError
 from rue.left_out.affine import Affine, Diagonal, FeatureRows, Movable
 from rue.left_out.one_step import LeftOut, left_out, left_out_losses
@@ -15,8 +15,8 @@ from rue.solve.dense import Cholesky
 
 DECADES = tuple(float(power) for power in range(4, -9, -1))  # of the mean eigenvalue, strong penalties first
 FINER = (0.5, 0.25, 0.125)  # decades around the best of them; the first alone where every trial takes many steps
-STEPS = 30  # of Newton's method, at most
-CLOSE = 1e-6  # decrement relative to the losses: the next step would change nothing that is seen
+STEPS = 100  # of L-BFGS, at most
+LEAST = 1e-3  # of a loss's curvature, where the start is saturated
 HALVINGS = 20
 ENOUGH = 1e-4  # of the decrease that a straight line would promise (Armijo's rule)
 WORSE = 1.5  # times the least left-out loss, after which weaker penalties are not tried
@@ -62,7 +62,7 @@ def best_refit(like: Objective, rows: FeatureRows, spectrum: Tensor) -> Refitted
 def _refitted(start: Affine, rows: FeatureRows, spectrum: Tensor) -> Refitted | None:
     """None where a row alone would determine its own fit, or nothing converges."""
     try:
-        model, inverse = _exact(start, rows, spectrum) if start.family.gaussian else _newton(start, rows)
+        model, inverse = _exact(start, rows, spectrum) if start.family.gaussian else _searched(start, rows, spectrum)
         left = left_out(model, rows, inverse)
         loss = float((rows.weight.to(left.slope.device) @ left_out_losses(model, rows, left)) / rows.weight.sum())
     except RueError:
@@ -77,19 +77,25 @@ def _exact(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, 
     return replace(start, theta=-inverse.solve(gradient(origin, rows)[None]).vectors[0]), inverse
 
 
-def _newton(start: Affine, rows: FeatureRows) -> tuple[Affine, Solving]:
-    """A loss that is convex in the outputs: Newton's method with steps halved until they go down."""
-    model, value = start, objective(start, rows)
-    close = CLOSE * _size(start, rows)
-    for _ in range(STEPS):
-        inverse = Cholesky().factor(GaussNewton().at(model, rows), 0.0)
-        slope = gradient(model, rows)
-        step = inverse.solve(slope[None]).vectors[0]
-        gain = float(slope @ step)
-        if gain <= close:
-            return model, inverse
-        model, value = downhill(model, rows, step, value, gain)
-    raise NotConvergedError(f"{STEPS} steps did not bring the refitted model to rest; give the l2 of training")
+def _searched(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, Solving]:
+    """Another convex loss: L-BFGS in units in which the curvature is about one in every direction, factored at the end."""
+    with torch.no_grad():
+        typical = [loss_hessian(start, outputs(start, batch.inputs), batch.targets) for batch in rows.batches()]
+    curvature = float(torch.cat([part.diagonal(dim1=1, dim2=2).mean(1) for part in typical]).mean())
+    unit = (max(curvature, LEAST) * spectrum + start.strength).rsqrt()
+    moved = (start.theta / unit).requires_grad_()
+    search = torch.optim.LBFGS([moved], max_iter=STEPS, line_search_fn="strong_wolfe", tolerance_grad=0.0)
+
+    def evaluated() -> Tensor:
+        search.zero_grad()
+        value = objective(start.at(moved * unit), rows)
+        value.backward()
+        return value
+
+    with torch.enable_grad():
+        search.step(evaluated)
+    model = start.at((moved * unit).detach())
+    return model, Cholesky().factor(GaussNewton().at(model, rows), 0.0)
 
 
 def downhill(model: Movable, data: TrainingSet, step: Tensor, value: float, gain: float) -> tuple[Movable, float]:
@@ -97,7 +103,7 @@ def downhill(model: Movable, data: TrainingSet, step: Tensor, value: float, gain
     for halvings in range(HALVINGS):
         size = 0.5**halvings
         moved = model.at(model.theta - size * step)
-        reached = objective(moved, data)
+        reached = value_of(moved, data)
         if reached <= value - ENOUGH * size * gain:
             return moved, reached
     raise NotConvergedError("no step along Newton's direction lowers the refitted objective; is the loss convex?")
@@ -111,21 +117,16 @@ def gradient(model: Objective, data: TrainingSet) -> Tensor:
     return weighted_gradients(model, data, torch.ones(1, data.n, dtype=torch.float64))[0] + pull
 
 
-def objective(model: Objective, data: TrainingSet) -> float:
-    """J at the model's theta."""
-    total = 0.0
-    with torch.no_grad():
-        for batch in data.batches():
-            losses = model.loss(outputs(model, batch.inputs), batch.targets).double()
-            total += float(batch.weight @ losses)
-        return total + float(model.penalty(model.theta.double()))
+def objective(model: Objective, data: TrainingSet) -> Tensor:
+    """J at the model's theta, to differentiate."""
+    parts = [
+        batch.weight @ model.loss(model.predict(model.theta, batch.inputs), batch.targets).double()
+        for batch in data.batches()
+    ]
+    return torch.stack(parts).sum() + model.penalty(model.theta.double())
 
 
-def _size(model: Objective, data: TrainingSet) -> float:
-    """Σ w|ℓ|: what the objective is made of, whatever its sign."""
+def value_of(model: Objective, data: TrainingSet) -> float:
+    """The same as a number."""
     with torch.no_grad():
-        parts = [
-            batch.weight @ model.loss(outputs(model, batch.inputs), batch.targets).double().abs()
-            for batch in data.batches()
-        ]
-    return float(torch.stack(parts).sum())
+        return float(objective(model, data))

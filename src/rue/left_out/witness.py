@@ -21,7 +21,7 @@ from rue.trees import leaves, map_leaves, take
 
 ROWS = 1_000  # that the witness learns from, at most; it has not seen the others
 CELLS = 2**25  # entries of its features, at most
-DIRECTIONS = 300  # of all outputs together, where the loss is not squared error
+DIRECTIONS = 600  # of all outputs together, where the loss is not squared error
 MIXES = (  # shares of a linear, a wide and a narrow radial kernel
     (1.0, 0.0, 0.0),
     (0.95, 0.05, 0.0),
