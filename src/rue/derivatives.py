@@ -105,6 +105,20 @@ def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
     return _finite(found.detach(), "the model")
 
 
+def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
+    """f(x) + J(x)(θ − θ̂) with J at the model's own θ̂: (c, k), to differentiate with respect to θ."""
+    at = model.theta
+
+    def at_once(away: Tensor) -> Tensor:
+        return torch.add(*jvp(lambda where: model.predict(where, inputs), (at,), (away,)))
+
+    def by_rows(away: Tensor) -> Tensor:
+        return outputs(model, inputs) + jacobian(model, inputs).to(away) @ away
+
+    found: Tensor = _first_that_works(at_once, by_rows, theta.to(at) - at)
+    return found
+
+
 def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
     known = model.jacobian(inputs) if cotangents.shape[1] <= FEW else None

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from rue.calibrate.variance import negative_log_density
-from rue.classify import decided, sampled
+from rue.classify import decided, probability, sampled
 from rue.concepts import Decision, Facts
 from rue.errors import InputError, NumericalError, SettingError, ShapeError
 from rue.explain.explanation import Explanation, Explanations
@@ -94,6 +94,13 @@ class Audit:
             return None
         found = decided(self.decision, torch.from_numpy(self.outputs)).numpy()
         return found if self.classes is None else self.classes[found]
+
+    @property
+    def own_probability(self) -> Array | None:
+        """What the model itself says, (m, classes), before anything is averaged; None where outputs are no logits."""
+        if self.decision is None or self.outputs is None:
+            return None
+        return np.asarray(probability(self.decision, torch.from_numpy(self.outputs)).numpy())
 
     def sampled_probability(self, members: int = 1000, seed: int = 0) -> Array:
         """As `probability`, by drawing logits from their resampling distribution instead of the closed form."""

@@ -1,4 +1,4 @@
-"""A forest that learns the squared left-out residuals from the inputs and the prediction (Wolpert's second model)."""
+"""A forest that learns the size of left-out residuals from the inputs and the prediction (Wolpert's second model)."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,19 +12,25 @@ from rue.features import Array
 TREES = 300
 LEAF = 10  # rows in a leaf, at least
 ROWS = 3_000  # that a tree is grown on, at most
+FEATURES = 1 / 3  # of the columns that a split may look at: trees that differ more
 FOLDS = 10  # where rows are grouped: trees that never saw the group
 
 
 @dataclass(frozen=True)
 class ErrorModel:
-    """Squared errors to expect at inputs, and what trees that never saw a training row said of it."""
+    """Squared errors to expect at inputs, and what trees that never saw a training row said of it.
+
+    The forest learns absolute errors, of which a few large ones decide less; `scale` makes their squares right on
+    average.
+    """
 
     forest: Any = field(repr=False)
+    scale: Array = field(repr=False)  # (k,)
     out_of_bag: Array = field(repr=False)  # (n, k)
 
     def __call__(self, points: Array) -> Array:
         """Expected squared errors at points (c, p): (c, k)."""
-        return _columns(self.forest.predict(_narrow(points)))
+        return self.scale * _columns(self.forest.predict(_narrow(points))) ** 2
 
 
 def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
@@ -35,8 +41,8 @@ def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
     return root.unsqueeze(-1) * root.unsqueeze(-2) * correlation
 
 
-def error_model(points: Array, squares: Array, weight: Array, unit: np.ndarray, seed: int) -> ErrorModel:
-    """Grow the forest on points (n, p) and squared errors (n, k); groups leave the training of their trees together."""
+def error_model(points: Array, errors: Array, weight: Array, unit: np.ndarray, seed: int) -> ErrorModel:
+    """Grow the forest on points (n, p) and errors (n, k); groups leave the training of their trees together."""
     from sklearn.base import clone
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.model_selection import GroupKFold
@@ -46,25 +52,30 @@ def error_model(points: Array, squares: Array, weight: Array, unit: np.ndarray, 
     forest = RandomForestRegressor(
         TREES,
         min_samples_leaf=LEAF,
+        max_features=FEATURES,
         max_samples=None if n <= ROWS else ROWS,
         oob_score=not grouped,
         random_state=seed,
         n_jobs=torch.get_num_threads(),
     )
-    narrow, target = _narrow(points), squares[:, 0] if squares.shape[1] == 1 else squares
+    size = np.abs(errors)
+    narrow, target = _narrow(points), size[:, 0] if size.shape[1] == 1 else size
     forest.fit(narrow, target, sample_weight=weight)
-    if not grouped:
-        return ErrorModel(forest, _seen(_columns(forest.oob_prediction_), squares, weight))
-    apart = np.empty_like(squares)
-    for kept, held in GroupKFold(min(FOLDS, len(np.unique(unit)))).split(narrow, groups=unit):
-        own = clone(forest).fit(narrow[kept], target[kept], sample_weight=weight[kept])
-        apart[held] = _columns(own.predict(narrow[held]))
-    return ErrorModel(forest, apart)
+    if grouped:
+        apart = np.empty_like(size)
+        for kept, held in GroupKFold(min(FOLDS, len(np.unique(unit)))).split(narrow, groups=unit):
+            own = clone(forest).fit(narrow[kept], target[kept], sample_weight=weight[kept])
+            apart[held] = _columns(own.predict(narrow[held]))
+    else:
+        apart = _seen(_columns(forest.oob_prediction_), size, weight)
+    square, expected = (np.average(values**2, axis=0, weights=weight) for values in (size, apart))
+    scale = square / np.where(expected > 0, expected, 1.0)
+    return ErrorModel(forest, scale, scale * apart**2)
 
 
-def _seen(found: Array, squares: Array, weight: Array) -> Array:
+def _seen(found: Array, size: Array, weight: Array) -> Array:
     """A row that no tree left out, or that has no weight, gets the mean."""
-    mean = np.average(squares, axis=0, weights=weight)
+    mean = np.average(size, axis=0, weights=weight)
     return np.where(np.isfinite(found) & (found > 0), found, mean)
 
 

@@ -98,8 +98,9 @@ class RankedRows:
     def guarantee(self, level: float) -> str:
         """What holds, in words."""
         return (
-            f"approximately {percent(level)}, not guaranteed: as far as {percent(level)} of n = {len(self.scores)} training "
-            "rows were missed by models that had not seen them, in units of their spread; hold rows out for a guarantee"
+            f"approximately {percent(level)}, not guaranteed: as far as {percent(level)} of n = {len(self.scores)} "
+            "training rows were missed by models that had not seen them, in units of their spread; hold rows out for a "
+            "guarantee"
         )
 
 

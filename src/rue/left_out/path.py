@@ -1,6 +1,7 @@
 """An affine model refitted for every strength of its penalty, and judged by the rows it leaves out."""
 
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ from rue.solve.dense import Cholesky
 
 DECADES = tuple(float(power) for power in range(4, -9, -1))  # of the mean eigenvalue, strong penalties first
 FINER = (0.5, 0.25, 0.125)  # decades around the best of them; the first alone where every trial takes many steps
-STEPS = 100  # of L-BFGS, at most
+STEPS, ROUNDS = 10, 12  # of L-BFGS: in rounds of so many, until one gains less than
+CLOSE = 1e-6  # of the losses
 LEAST = 1e-3  # of a loss's curvature, where the start is saturated
 HALVINGS = 20
 ENOUGH = 1e-4  # of the decrease that a straight line would promise (Armijo's rule)
@@ -78,13 +80,14 @@ def _exact(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, 
 
 
 def _searched(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, Solving]:
-    """Another convex loss: L-BFGS in units in which the curvature is about one in every direction, factored at the end."""
+    """Another convex loss: L-BFGS in units in which the curvature is about one, factored where it rests."""
     with torch.no_grad():
         typical = [loss_hessian(start, outputs(start, batch.inputs), batch.targets) for batch in rows.batches()]
     curvature = float(torch.cat([part.diagonal(dim1=1, dim2=2).mean(1) for part in typical]).mean())
     unit = (max(curvature, LEAST) * spectrum + start.strength).rsqrt()
     moved = (start.theta / unit).requires_grad_()
     search = torch.optim.LBFGS([moved], max_iter=STEPS, line_search_fn="strong_wolfe", tolerance_grad=0.0)
+    enough = CLOSE * _size(start, rows)
 
     def evaluated() -> Tensor:
         search.zero_grad()
@@ -92,9 +95,15 @@ def _searched(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affin
         value.backward()
         return value
 
-    with torch.enable_grad():
-        search.step(evaluated)
-    model = start.at((moved * unit).detach())
+    before = inf
+    for _ in range(ROUNDS):
+        with torch.enable_grad():
+            search.step(evaluated)
+        model = start.at((moved * unit).detach())
+        reached = value_of(model, rows)
+        if before - reached <= enough:
+            break
+        before = reached
     return model, Cholesky().factor(GaussNewton().at(model, rows), 0.0)
 
 
@@ -130,3 +139,13 @@ def value_of(model: Objective, data: TrainingSet) -> float:
     """The same as a number."""
     with torch.no_grad():
         return float(objective(model, data))
+
+
+def _size(model: Objective, data: TrainingSet) -> float:
+    """Σ w|ℓ|: what the objective is made of, whatever its sign."""
+    with torch.no_grad():
+        parts = [
+            batch.weight @ model.loss(outputs(model, batch.inputs), batch.targets).double().abs()
+            for batch in data.batches()
+        ]
+    return float(torch.stack(parts).sum())

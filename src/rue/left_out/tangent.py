@@ -5,11 +5,10 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.func import jvp
 
 from rue.concepts import Batch, Coupling, Family, Inputs, Objective, TrainingSet
 from rue.curvature import GaussNewton
-from rue.derivatives import jacobian, jacobian_batches, outputs
+from rue.derivatives import jacobian, jacobian_batches, on_the_tangent, outputs
 from rue.errors import NotConvergedError
 from rue.left_out.affine import FeatureRows
 from rue.left_out.path import best_refit, downhill, gradient, value_of
@@ -37,9 +36,7 @@ class Tangent:
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (c, k): one pass forward and one along the tangent."""
-        at = self.inner.theta
-        found = jvp(lambda where: self.inner.predict(where, inputs), (at,), ((theta.to(at) - at),))
-        return torch.add(*found)
+        return on_the_tangent(self.inner, theta, inputs)
 
     def jacobian(self, inputs: Inputs) -> Tensor:
         """The network's own, whatever theta is."""

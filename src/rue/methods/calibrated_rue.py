@@ -1,6 +1,6 @@
 """The audit that calibrates itself: noise, local misfit, resampling and scarcity, weighed by leave-one-out."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Literal
 
@@ -43,7 +43,15 @@ from rue.solve.damping import MeanFraction
 Tails = Literal["student", "gaussian"]
 
 TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity")
-FLOOR = (0.0, 0.0, 0.0, 0.0, 1.0)  # weights that leave-one-out may not undercut: it sees no shift
+AT_REST = (
+    0,
+    1,
+    2,
+    3,
+    4,
+)  # the terms that are weighed; where the left-out rows are an honest model's, the tangent's own
+ELSEWHERE = (0, 3)  # terms add noise rather than tell of errors: two halves of 14 tables, see docs/practice.md
+LEAST = (0.0, 0.0, 0.0, 0.0, 1.0)  # weights that leave-one-out may not undercut: it sees no shift
 DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
 ROWS = 2_500  # training rows that the weights are fitted on, at most
 TRIAL_ROWS = 1_000  # and the damping chosen on
@@ -237,7 +245,8 @@ class CalibratedSpread:
         """
         reach = _mean_diagonal(own)
         variance = total.diagonal(dim1=1, dim2=2)
-        overall = torch.as_tensor(np.diagonal(self.known.noise).copy()).to(own) * (1 + reach)[:, None]
+        grown = 1 + reach / max(1.0, self.support.leverage)
+        overall = torch.as_tensor(np.diagonal(self.known.noise).copy()).to(own) * grown[:, None]
         lacking = (torch.maximum(variance, overall) - variance).clamp_min(0)
         halfway = torch.sqrt(variance * torch.maximum(variance, overall)) - variance
         beyond = self.support.beyond(reach)[:, None]
@@ -249,7 +258,7 @@ def _known(fit: Fitting, evidence: Evidence, root: Tensor, seed: int) -> Known:
     slope = evidence.slope.cpu().numpy()
     standardise, points = training_points(fit.data)
     described = np.hstack([points, evidence.prediction.cpu().numpy()])  # what a row was fitted to would leak its target
-    errors = error_model(described, slope**2, weight, fit.data.unit.cpu().numpy(), seed)
+    errors = error_model(described, slope, weight, fit.data.unit.cpu().numpy(), seed)
     noise = (slope * (weight / weight.sum())[:, None]).T @ slope
     if not (np.diagonal(noise) > 0).all():
         raise NumericalError(
@@ -277,10 +286,15 @@ def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, W
     """The smoother's power and the weights under which the left-out residuals are most likely."""
     rows = view.rows.numpy()
     residual, weight = known.evidence.slope.cpu().numpy()[rows], known.weight[rows]
-    LEAST = (0.0,) * 5 if known.evidence.honest is not None else FLOOR
-    by_power = {power: fit_weights(_terms(view, known, power), residual, weight, LEAST) for power in POWERS}
-    best = min(POWERS, key=lambda power: by_power[power].nll)
-    return best, fit_weights(_terms(view, known, best), residual, weight, LEAST, degrees)
+    use = list(AT_REST if known.evidence.honest is None else ELSEWHERE)
+    least = [LEAST[term] for term in use]
+    powers = POWERS if TERMS.index("neighbours") in use else POWERS[:1]
+    terms = {power: _terms(view, known, power)[use] for power in powers}
+    best = min(powers, key=lambda power: fit_weights(terms[power], residual, weight, least).nll)
+    found = fit_weights(terms[best], residual, weight, least, degrees)
+    values = np.zeros(len(TERMS))
+    values[use] = found.values
+    return best, replace(found, values=values)
 
 
 def _spread(

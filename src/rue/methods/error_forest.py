@@ -34,9 +34,9 @@ class ErrorForest:
             inverted = fit.invert(GaussNewton(), None, None)
             left = left_out(fit.model, fit.data, inverted.inverse)
             standardise, points = training_points(fit.data)
-            described = np.hstack([points, left.fitted.cpu().numpy()])
-            squares, weight = left.slope.square().cpu().numpy(), fit.data.weight.cpu().numpy()
-            errors = error_model(described, squares, weight, fit.data.unit.cpu().numpy(), self.seed)
+            described = np.hstack([points, left.prediction.cpu().numpy()])
+            missed, weight = left.slope.cpu().numpy(), fit.data.weight.cpu().numpy()
+            errors = error_model(described, missed, weight, fit.data.unit.cpu().numpy(), self.seed)
             return fit.auditor(ExpectedError(standardise, errors), inverted.describe(), noise=False)
 
 

@@ -180,7 +180,7 @@ def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[Weigh
     standardise, points = training_points(fit.data)
     described = np.hstack([points[judged.rows], judged.prediction])
     weight, unit = known.weight[judged.rows], fit.data.unit.numpy()[judged.rows]
-    errors = error_model(described, judged.residual**2, weight, unit, seed)
+    errors = error_model(described, judged.residual, weight, unit, seed)
     noise = (judged.residual * (weight / weight.sum())[:, None]).T @ judged.residual
     drawn = torch.randperm(len(judged.rows), generator=generator(seed))[:ROWS].sort().values.numpy()
     rows = judged.rows[drawn]
