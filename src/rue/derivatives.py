@@ -53,7 +53,7 @@ def loss_gradient(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
 
 def loss_hessian(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
     """Λ = ∂²ℓᵢ/∂f² at outputs (c, k): (c, k, k)."""
-    known = model.loss_hessian(predicted.detach(), targets)
+    known = model.loss_hessian(predicted.detach().double(), targets)  # saturated classes are lost in single precision
     if known is not None:
         return _finite(known, "the loss")
     with torch.enable_grad():

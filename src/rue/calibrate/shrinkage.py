@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 
 LOWEST = 0.25  # of the squared temperature that is best alone: small samples would go lower, and be too sure
 RANGE = 1e4  # of squared temperatures that are looked at, either way
+NEAR = 0.95  # of the logarithm of a limit: at it
 SPREAD = (1.0, 0.05)  # weights to start from
 
 
@@ -24,6 +25,7 @@ class Shrinkage(NamedTuple):
     resampling: float
     scarcity: float
     nll: float  # mean of the left-out rows, in nats
+    limit: bool  # the search for a temperature ended at its limit: left-out margins say nothing, or everything
 
     def probability(self, decision: Decision, logits: Tensor, resampling: Tensor, scarcity: Tensor) -> Tensor:
         """Averaged probabilities (c, classes) from logits (c, k) and two covariances (c, k, k)."""
@@ -37,7 +39,7 @@ def fit_shrinkage(
     from scipy.optimize import minimize
 
     shares = (weight / weight.sum()).to(logits)
-    alone = best_temperature(decision, logits, targets, shares)
+    alone, limit = best_temperature(decision, logits, targets, shares)
 
     def value(weights: Array) -> tuple[float, Array]:
         at = torch.as_tensor(weights, device=logits.device).requires_grad_()
@@ -51,19 +53,24 @@ def fit_shrinkage(
     start = np.array([alone, *SPREAD])
     found = minimize(value, start, jac=True, bounds=limits, method="L-BFGS-B", options={"maxiter": 200})
     unit, by_resampling, by_scarcity = (float(weight) for weight in found.x)
-    return Shrinkage(unit, by_resampling, by_scarcity, float(found.fun))
+    return Shrinkage(unit, by_resampling, by_scarcity, float(found.fun), limit)
 
 
-def best_temperature(decision: Decision, logits: Tensor, targets: Tensor, weight: Tensor) -> float:
-    """The squared temperature that is best where nothing else shrinks a margin: scores need not be logits."""
+def best_temperature(decision: Decision, logits: Tensor, targets: Tensor, weight: Tensor) -> tuple[float, bool]:
+    """The squared temperature that is best where nothing else shrinks a margin, and whether it is at its limit."""
     from scipy.optimize import minimize_scalar
 
-    k = logits.shape[-1]
-    nothing = logits.new_zeros(len(logits), k, k)
-
-    def nll(log_unit: float) -> float:
-        found = averaged(decision, logits, nothing, float(np.exp(log_unit)))
-        return float(-(weight * log_likelihood(decision, found, targets)).sum())
-
     limit = float(np.log(RANGE))
-    return float(np.exp(minimize_scalar(nll, bounds=(-limit, limit), method="bounded").x))
+    found = minimize_scalar(
+        lambda log_unit: tempered_nll(decision, logits, targets, weight, float(np.exp(log_unit))),
+        bounds=(-limit, limit),
+        method="bounded",
+    )
+    return float(np.exp(found.x)), bool(abs(found.x) > NEAR * limit)
+
+
+def tempered_nll(decision: Decision, logits: Tensor, targets: Tensor, weight: Tensor, unit: float) -> float:
+    """−Σ w log p of targets under logits (n, k) at a squared temperature."""
+    k = logits.shape[-1]
+    found = averaged(decision, logits, logits.new_zeros(len(logits), k, k), unit)
+    return float(-(weight * log_likelihood(decision, found, targets)).sum())

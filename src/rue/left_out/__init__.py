@@ -2,7 +2,7 @@
 
 from rue.left_out.evidence import Evidence, EvidenceRule
 from rue.left_out.one_step import LeftOut, left_out, left_out_losses, leverage, step_without
-from rue.left_out.sources import Chosen, Influence, KernelWitness, Linearised
+from rue.left_out.sources import Chosen, Influence, KernelWitness, Linearised, Mixture
 
 __all__ = [
     "Chosen",
@@ -12,6 +12,7 @@ __all__ = [
     "KernelWitness",
     "LeftOut",
     "Linearised",
+    "Mixture",
     "left_out",
     "left_out_losses",
     "leverage",

@@ -1,7 +1,7 @@
 """An affine model refitted for every strength of its penalty, and judged by the rows it leaves out."""
 
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, isfinite
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ CLOSE = 1e-6  # of the losses
 LEAST = 1e-3  # of a loss's curvature, where the start is saturated
 HALVINGS = 20
 ENOUGH = 1e-4  # of the decrease that a straight line would promise (Armijo's rule)
+ALONE = 1e5  # 1/(1 − leverage) beyond which a row alone determines its own fit
 WORSE = 1.5  # times the least left-out loss, after which weaker penalties are not tried
 
 
@@ -69,7 +70,8 @@ def _refitted(start: Affine, rows: FeatureRows, spectrum: Tensor) -> Refitted | 
         loss = float((rows.weight.to(left.slope.device) @ left_out_losses(model, rows, left)) / rows.weight.sum())
     except RueError:
         return None
-    return Refitted(model, inverse, left, loss) if torch.isfinite(torch.tensor(loss)) else None
+    determined = isfinite(loss) and float(left.turn.abs().max()) < ALONE
+    return Refitted(model, inverse, left, loss) if determined else None
 
 
 def _exact(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, Solving]:

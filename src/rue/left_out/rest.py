@@ -11,14 +11,17 @@ import torch
 from torch import Tensor
 
 from rue.concepts import Objective, Solving, TrainingSet
-from rue.derivatives import weighted_gradients
+from rue.derivatives import on_the_tangent, weighted_gradients
 from rue.randomness import generator
 from rue.resample import Multinomial
+from rue.trees import take
 
 DRAWS = 64  # re-weightings behind the size of a typical resampling step: known to √(2/64) at worst, of one parameter
 CELLS = 2**25  # weights drawn at once, at most: fewer re-weightings of very many rows
 # Of a typical resampling step: its square, a hundredth, is what being off adds to a squared step
 CLOSE = 0.1
+FEW = 16  # rows that tell whether a model is linear
+STRAIGHT = 1e-4
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,13 @@ def reweighted(model: Objective, data: TrainingSet, seed: int) -> Reweighted:
     weights = torch.cat([torch.ones(1, data.n, dtype=torch.float64), drawn])
     found = weighted_gradients(model, data, weights)
     return Reweighted(found[0], found[1:])
+
+
+def is_linear(model: Objective, data: TrainingSet) -> bool:
+    """Whether outputs are linear in the parameters: influence is then what leaving out does, whatever the leverage."""
+    inputs = take(next(iter(data.batches())).inputs, slice(0, FEW))
+    twice = 2 * model.theta
+    with torch.no_grad():
+        found, straight = model.predict(twice, inputs), on_the_tangent(model, twice, inputs)
+    scale = float(found.abs().max()) + float(straight.abs().max())
+    return float((found - straight).abs().max()) <= STRAIGHT * scale

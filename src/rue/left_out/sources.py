@@ -13,11 +13,16 @@ from rue.errors import ModelError, NotPositiveDefiniteError, RueError, SettingEr
 from rue.left_out.evidence import AtRest, Evidence, Honest, Own, Source
 from rue.left_out.honest import Mixed, OfTangent, mixed, share_of_first
 from rue.left_out.one_step import left_out
-from rue.left_out.rest import CLOSE, distance, reweighted
+from rue.left_out.rest import CLOSE, distance, is_linear, reweighted
 from rue.left_out.tangent import RefittedTangent, Tangent, refitted_tangent
 from rue.left_out.witness import Witness, joined, witness
 from rue.solve.choice import invert
 from rue.trees import leaves
+
+CROWDED = 0.2  # effective parameters a row above which influence is not to be relied on (docs/practice.md)
+# A network's gradients were shaped by the very labels that are left out of its tangent: the more of the rows' freedom
+# it takes, the less its tangent's left-out predictions are to be believed; from a third of it on, not at all
+LEAK = 3.0
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,7 @@ class KernelWitness:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Influence where the model is at rest under a known penalty; else its refitted tangent and a witness, mixed.
-
-    The share of each is the one under which left-out predictions are best.
-    """
+    """Influence where the model is at rest and few parameters decide it, or it is linear in them; else a `Mixture`."""
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:
         """Measure how far from rest the model is, and choose."""
@@ -78,15 +80,38 @@ class Chosen:
             return _at_rest(model, data, own, "the model minimises no smooth sum over rows that could be refitted")
         if model.stated:
             steps = distance(model, reweighted(model, data, seed), own().inverse).steps
+            rested = None
             if steps <= CLOSE:
-                return _at_rest(model, data, own, f"the parameters are at rest, {steps:.1g} resampling steps away")
+                rested = _at_rest(model, data, own, f"the parameters are at rest, {steps:.1g} resampling steps away")
             why = f"under the stated penalty the parameters are {steps:.2g} resampling steps from rest"
         else:
             rested = _inferred(model, data, seed)
-            if rested is not None:
-                return rested
             why = "the penalty is not known, and the parameters are at rest under no l2"
-        return _mixed(model, data, own, seed, why)
+        if rested is None:
+            return _mixed(model, data, own, seed, why)
+        share = effective_share(rested.rest, data)
+        if share <= CROWDED or is_linear(model, data):
+            return rested
+        crowded = (
+            f"the parameters are at rest, but their effective number is {share:.0%} of the rows': influence is then "
+            "far off for a model that is not linear in them"
+        )
+        return _mixed(model, data, own, seed, crowded)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The refitted tangent and a kernel witness, in the shares under which left-out predictions are best."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:
+        """Leave every unit out of both."""
+        return _mixed(model, data, own, seed, "as asked")
+
+
+def effective_share(rest: AtRest, data: Rows) -> float:
+    """Effective parameters for each free output of a row."""
+    free = max(1, rest.left.fitted.shape[1] - (rest.objective.family.decision == "largest"))
+    return rest.left.effective / (data.n * free)
 
 
 def gauge(model: Objective, data: Rows) -> int:
@@ -132,7 +157,8 @@ def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
     rest, decision = _resting(found, data), model.family.decision
     targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
     first, second = rest.left.prediction, seen.prediction
-    share = share_of_first(decision, first, second, targets, data.weight.to(first.device))
+    trusted = max(0.0, 1 - LEAK * effective_share(rest, data))
+    share = min(trusted, share_of_first(decision, first, second, targets, data.weight.to(first.device)))
     prediction = mixed(decision, first, second, share)
     honest = Mixed(OfTangent(found.model), seen.says, share, decision)
     facts = {**_facts(found), "tangent_share": share, "witness_kernel": seen.says.kernel.shares}

@@ -51,7 +51,6 @@ AT_REST = (
     4,
 )  # the terms that are weighed; where the left-out rows are an honest model's, the tangent's own
 ELSEWHERE = (0, 3)  # terms add noise rather than tell of errors: two halves of 14 tables, see docs/practice.md
-LEAST = (0.0, 0.0, 0.0, 0.0, 1.0)  # weights that leave-one-out may not undercut: it sees no shift
 DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
 ROWS = 2_500  # training rows that the weights are fitted on, at most
 TRIAL_ROWS = 1_000  # and the damping chosen on
@@ -287,7 +286,7 @@ def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, W
     rows = view.rows.numpy()
     residual, weight = known.evidence.slope.cpu().numpy()[rows], known.weight[rows]
     use = list(AT_REST if known.evidence.honest is None else ELSEWHERE)
-    least = [LEAST[term] for term in use]
+    least = [0.0] * len(use)
     powers = POWERS if TERMS.index("neighbours") in use else POWERS[:1]
     terms = {power: _terms(view, known, power)[use] for power in powers}
     best = min(powers, key=lambda power: fit_weights(terms[power], residual, weight, least).nll)

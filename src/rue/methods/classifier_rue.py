@@ -1,6 +1,7 @@
 """The audit of a classifier that calibrates itself: probabilities averaged over training sets, by leave-one-out."""
 
 from dataclasses import dataclass, field
+from math import exp
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from rue.auditor import Auditor
 from rue.calibrate.left_out_terms import without_own
-from rue.calibrate.shrinkage import Shrinkage, best_temperature, fit_shrinkage
+from rue.calibrate.shrinkage import Shrinkage, best_temperature, fit_shrinkage, tempered_nll
 from rue.classify import probability, wrong
 from rue.concepts import Assessment, CurvatureRule, Damping, Decision, Inputs, Inverse, Model, Resampler, Solver
 from rue.curvature import GaussNewton
@@ -16,7 +17,7 @@ from rue.data import Rows
 from rue.derivatives import jacobian, jacobian_batches, outputs, weighted_gradients
 from rue.errors import ModelError
 from rue.influence import pull_root
-from rue.left_out import Evidence, EvidenceRule, leverage
+from rue.left_out import Evidence, EvidenceRule, Mixture, leverage
 from rue.left_out.evidence import Honest
 from rue.left_out.witness import joined
 from rue.methods.fitting import Fitting, fitting
@@ -27,6 +28,7 @@ from rue.trees import leaves
 ROWS = 2_500  # training rows that the weights are fitted on, at most,
 CELLS = 4_000_000  # and entries of their covariances, at least of
 FEWEST = 200  # rows
+BEHIND = 0.05  # nats a row by which left-out rows may speak for another model: the model's own share falls by e
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,11 @@ class ClassifierRUE:
         """Leave every row out once and weigh what shrinks its margins; `left_out` says by what, else a rule chooses."""
         with fitting(self, model, data, project=True) as fit:
             decision = classifier(fit.model, "ClassifierRUE")
-            evidence = fit.evidence(left_out)
+            evidence, steps, residual, shrinkage = self._weighed(fit, decision, left_out)
+            if shrinkage.limit and evidence.honest is None and left_out is None and fit.model.family.stationary:
+                evidence, steps, residual, shrinkage = self._weighed(fit, decision, Mixture())
             inverse = evidence.rest.inverted.inverse
-            root = pull_root(evidence.rest.objective, fit.data, self.resampler, inverse)
-            steps, residual = inverse.solve(root)
-            shrinkage = self._shrinkage(fit, decision, evidence, steps)
-            second = None if evidence.honest is None else SecondOpinion.of(decision, evidence, fit.data)
+            second = None if evidence.honest is None else SecondOpinion.of(decision, evidence, fit.data, shrinkage)
             facts = {
                 **evidence.rest.inverted.describe(),
                 **evidence.describe(),
@@ -63,9 +64,19 @@ class ClassifierRUE:
                 "temperature": shrinkage.unit**0.5,
                 "weights": {"resampling": shrinkage.resampling, "scarcity": shrinkage.scarcity},
                 "left_out_nll": shrinkage.nll,
+                "second_opinion": 0.0 if second is None else second.share,
             }
             spread = ShrunkMargins(decision, inverse, steps, shrinkage, second)
             return fit.auditor(spread, facts, evidence=evidence)
+
+    def _weighed(
+        self, fit: Fitting, decision: Decision, rule: EvidenceRule | None
+    ) -> tuple[Evidence, Tensor, float, Shrinkage]:
+        """The evidence, the root of the parameters' covariance with its residual, and what shrinks margins."""
+        evidence = fit.evidence(rule)
+        inverse = evidence.rest.inverted.inverse
+        steps, residual = inverse.solve(pull_root(evidence.rest.objective, fit.data, self.resampler, inverse))
+        return evidence, steps, residual, self._shrinkage(fit, decision, evidence, steps)
 
     def _shrinkage(self, fit: Fitting, decision: Decision, evidence: Evidence, steps: Tensor) -> Shrinkage:
         left = evidence.rest.left
@@ -81,22 +92,27 @@ class ClassifierRUE:
 
 @dataclass(frozen=True)
 class SecondOpinion:
-    """Probabilities of the honest model, at the temperature its left-out rows ask for."""
+    """Probabilities of the honest model, at the temperature its left-out rows ask for, and what they count."""
 
     honest: Honest = field(repr=False)
     unit: float  # a squared temperature
+    share: float  # of the averaged probability; the model's own have the rest
 
     @classmethod
-    def of(cls, decision: Decision, evidence: Evidence, data: Rows) -> "SecondOpinion":
-        """Temper the left-out outputs."""
+    def of(cls, decision: Decision, evidence: Evidence, data: Rows, own: Shrinkage) -> "SecondOpinion":
+        """Half where left-out rows speak for both alike, all where the model's own are far behind, or say nothing."""
         assert evidence.honest is not None
         targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
         shares = (data.weight / data.weight.sum()).to(evidence.prediction)
-        return cls(evidence.honest, best_temperature(decision, evidence.prediction, targets, shares))
+        unit, limit = best_temperature(decision, evidence.prediction, targets, shares)
+        unit = 1.0 if limit else unit
+        behind = max(0.0, own.nll - tempered_nll(decision, evidence.prediction, targets, shares, unit))
+        return cls(evidence.honest, unit, 1.0 if own.limit else 1 - 0.5 * exp(-behind / BEHIND))
 
-    def probability(self, decision: Decision, inputs: Inputs) -> Tensor:
-        """Probabilities (c, classes)."""
-        return probability(decision, self.honest(inputs) / self.unit**0.5)
+    def mixed(self, decision: Decision, own: Tensor, inputs: Inputs) -> Tensor:
+        """Probabilities (c, classes) between the model's own and its own."""
+        said = probability(decision, self.honest(inputs) / self.unit**0.5)
+        return (1 - self.share) * own + self.share * said
 
 
 @dataclass(frozen=True)
@@ -118,7 +134,7 @@ class ShrunkMargins:
         scarcity, residual = leverage(rows, self.inverse)
         shares = self.shrinkage.probability(self.decision, logits, covariance, scarcity)
         if self.second is not None:
-            shares = 0.5 * (shares + self.second.probability(self.decision, inputs))
+            shares = self.second.mixed(self.decision, shares, inputs)
         score = wrong(self.decision, shares, logits)
         return Assessment(logits, covariance, score=score, probability=shares, residual=residual)
 
