@@ -59,6 +59,13 @@ def distance(model: Objective, seen: "Reweighted", inverse: Solving) -> Distance
     )
 
 
+def raw_steps(seen: "Reweighted", pull: Tensor) -> float:
+    """‖Σ∇ℓ + pull‖ in units of what resampling makes of it: a first look, in the units of the parameters."""
+    typical = float(seen.drawn.square().sum(-1).mean())
+    size = float((seen.whole + pull).square().sum())
+    return sqrt(size / typical) if typical > 0 else (inf if size > 0 else 0.0)
+
+
 def penalty_gradient(model: Objective) -> Tensor:
     """∇R(θ̂): (d,) in float64."""
     with torch.enable_grad():

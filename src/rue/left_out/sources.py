@@ -9,16 +9,17 @@ from rue.concepts import Facts, Model, Objective
 from rue.curvature import GaussNewton
 from rue.data import Rows
 from rue.derivatives import loss_gradient, outputs
-from rue.errors import ModelError, NotPositiveDefiniteError, RueError, SettingError, ShapeError
+from rue.errors import ModelError, RueError, SettingError, ShapeError
 from rue.left_out.evidence import AtRest, Evidence, Honest, Own, Source
 from rue.left_out.honest import Mixed, OfTangent, mixed, share_of_first
 from rue.left_out.one_step import left_out
-from rue.left_out.rest import CLOSE, distance, is_linear, reweighted
+from rue.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
 from rue.left_out.tangent import RefittedTangent, Tangent, refitted_tangent
 from rue.left_out.witness import Witness, joined, witness
 from rue.solve.choice import invert
 from rue.trees import leaves
 
+FAR = 1.0  # resampling steps in the raw gradient: such parameters are not at rest in any metric
 CROWDED = 0.2  # effective parameters a row above which influence is not to be relied on (docs/practice.md)
 # A network's gradients were shaped by the very labels that are left out of its tangent: the more of the rows' freedom
 # it takes, the less its tangent's left-out predictions are to be believed; from a third of it on, not at all
@@ -79,14 +80,9 @@ class Chosen:
         if family.coupled or not family.joint or not family.stationary:
             return _at_rest(model, data, own, "the model minimises no smooth sum over rows that could be refitted")
         if model.stated:
-            steps = distance(model, reweighted(model, data, seed), own().inverse).steps
-            rested = None
-            if steps <= CLOSE:
-                rested = _at_rest(model, data, own, f"the parameters are at rest, {steps:.1g} resampling steps away")
-            why = f"under the stated penalty the parameters are {steps:.2g} resampling steps from rest"
+            rested, why = _stated(model, data, own, seed)
         else:
-            rested = _inferred(model, data, seed)
-            why = "the penalty is not known, and the parameters are at rest under no l2"
+            rested, why = _inferred(model, data, seed), "the penalty is not known, and no l2 has the parameters at rest"
         if rested is None:
             return _mixed(model, data, own, seed, why)
         share = effective_share(rested.rest, data)
@@ -127,17 +123,28 @@ def _at_rest(model: Model, data: Rows, own: Own, why: str) -> Evidence:
     return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, {})
 
 
+def _stated(model: Model, data: Rows, own: Own, seed: int) -> tuple[Evidence | None, str]:
+    """Influence where the model is at rest under its penalty; and how far it is."""
+    seen = reweighted(model, data, seed)
+    if raw_steps(seen, penalty_gradient(model)) > FAR:  # no need to factor anything
+        return None, "under the stated penalty the parameters are far from rest"
+    steps = distance(model, seen, own().inverse).steps
+    if steps <= CLOSE:
+        return _at_rest(model, data, own, f"the parameters are at rest, {steps:.1g} resampling steps away"), ""
+    return None, f"under the stated penalty the parameters are {steps:.2g} resampling steps from rest"
+
+
 def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
     """Influence under the l2 that explains the gradient best, where the parameters are at rest under it."""
     seen = reweighted(model, data, seed)
     away = (model.theta - model.centre.to(model.theta)).double()
     size = float(away @ away)
     l2 = max(0.0, -float(seen.whole @ away) / size) if size > 0 else 0.0
-    tangent = Tangent(model, model.theta, model.centre, l2)
-    try:
-        inverted = invert(GaussNewton().at(tangent, data), None, None, gauge(model, data))
-    except NotPositiveDefiniteError:
+    undetermined = l2 == 0 and model.theta.numel() > data.n * outputs(model, next(data.batches()).inputs).shape[1]
+    if undetermined or raw_steps(seen, l2 * away) > FAR:
         return None
+    tangent = Tangent(model, model.theta, model.centre, l2)
+    inverted = invert(GaussNewton().at(tangent, data), None, None, gauge(model, data))
     if inverted.damped.warning or distance(tangent, seen, inverted.inverse).steps > CLOSE:
         return None
     rest = AtRest(tangent, inverted, left_out(tangent, data, inverted.inverse))

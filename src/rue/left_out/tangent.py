@@ -21,7 +21,7 @@ ENTRIES = 1_500  # outputs of rows that the penalty is chosen on, at most,
 NUMBERS = 2**28  # and entries of their gradients
 DIRECTIONS = 600  # of parameters that are looked along where the loss is not squared error
 SETTLED = 0.3  # of a resampling step: less is not seen in a left-out prediction
-STEPS = 4  # of Newton's method over all rows, at most
+STEPS = 2  # of Newton's method over all rows, at most
 
 
 @dataclass(frozen=True)

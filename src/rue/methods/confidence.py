@@ -64,4 +64,5 @@ def _unit(fit: Fitting, decision: Decision) -> float:
     """A squared temperature by leave-one-out."""
     left = left_out(fit.model, fit.data, fit.invert(GaussNewton(), None, None).inverse)
     targets = torch.cat([leaves(batch.targets)[0] for batch in fit.data.batches()])
-    return best_temperature(decision, left.prediction, targets, fit.data.weight.to(left.prediction))
+    unit, limit = best_temperature(decision, left.prediction, targets, fit.data.weight.to(left.prediction))
+    return 1.0 if limit else unit
