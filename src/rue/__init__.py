@@ -1,6 +1,7 @@
 """Audit the predictions of a model that is already trained (Schulam & Saria, AISTATS 2019)."""
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any, Literal
 
 from torch import Tensor
@@ -15,6 +16,7 @@ from rue import (
     errors,
     evaluate,
     integrated,
+    left_out,
     losses,
     plots,
     policy,
@@ -28,6 +30,7 @@ from rue.checks import Check, CheckUp
 from rue.concepts import Model
 from rue.data import Data
 from rue.explain import Explanation, Explanations
+from rue.left_out import EvidenceRule
 from rue.methods import (
     RUE,
     BootstrapSGD,
@@ -84,6 +87,7 @@ __all__ = [
     "errors",
     "evaluate",
     "integrated",
+    "left_out",
     "losses",
     "plots",
     "policy",
@@ -108,12 +112,15 @@ def audit(
     select: str | Sequence[str] | None = None,
     optimizer: Optimizer | None = None,
     centre: Module | Mapping[str, Any] | None = None,
+    validation: Any = None,
+    left_out: EvidenceRule | None = None,
 ) -> Audit:
     """Wrap, fit and audit in one call, with the best method for the model.
 
     `CalibratedRUE` for squared error, `ClassifierRUE` for classes, `ForestRUE` for forests, `LinearRUE` for any other
     loss. `loss`, `l2`, `penalty`, `reduction`, `select`, `optimizer` and `centre` say how a module was trained, as for
-    `wrap`.
+    `wrap`; none but the loss has to be said. `validation` rows (X, y) were not trained on (those that training was
+    stopped on will do); `left_out` says where left-out predictions are to come from, else a rule chooses.
 
     >>> import torch
     >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
@@ -130,4 +137,13 @@ def audit(
         optimizer=optimizer,
         centre=centre,
     )
-    return best_method(wrapped).fit(wrapped, train).audit(inputs)
+    method = best_method(wrapped)
+    asked = {"validation": validation, "left_out": left_out}
+    given = {name: value for name, value in asked.items() if value is not None}
+    refused = given.keys() - signature(method.fit).parameters.keys()
+    if refused:
+        raise errors.SettingError(
+            f"{type(method).__name__}, which audits this model, takes no {' or '.join(sorted(refused))}; leave it out, "
+            "and calibrate the auditor with held-out rows instead: auditor.calibrate(X, y)"
+        )
+    return method.fit(wrapped, train, **given).audit(inputs)

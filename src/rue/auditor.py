@@ -123,13 +123,27 @@ class Auditor:
         All variances are multiplied by one number, so that rankings stay as they were; `audit.interval` becomes split
         conformal, by group where the held-out rows have one. A classifier's `audit.prediction_set` is guaranteed so.
         """
+        return self._held_out(X, y, group, stopping=False)
+
+    def validated(self, validation: Any) -> "Auditor":
+        """The same by validation rows, a pair (X, y): as `calibrate`, but training may have been stopped on them."""
+        if not isinstance(validation, tuple | list) or len(validation) != 2:
+            raise DataError(
+                f"validation is a {type(validation).__name__}, expected a pair (X, y) of rows that the model was not "
+                "trained on; rows that training was stopped on will do"
+            )
+        X, y = validation
+        return self._held_out(X, y, None, stopping=True)
+
+    def _held_out(self, X: Any, y: Any, group: Any, stopping: bool) -> "Auditor":
         if self.model.family.decision is not None:
             plain = self.audit(X)
-            found = held_out_classes(plain, y, group)
+            found = held_out_classes(plain, y, group, stopping)
             return replace(self, sets=found, facts={**self.facts, "held_out": len(plain)})
         plain = replace(self, held_out=None)._of_outputs(X)
         targets = y if self.model.response is None else self._encoded(y).reshape(plain.prediction.shape)
-        return replace(self, held_out=held_out(plain, targets, group), facts={**self.facts, "held_out": len(plain)})
+        measured = held_out(plain, targets, group, stopping)
+        return replace(self, held_out=measured, facts={**self.facts, "held_out": len(plain)})
 
     def check(
         self,

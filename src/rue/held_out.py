@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from rue.calibrate.conformal import HeldOutScores
+from rue.calibrate.conformal import HeldOutScores, percent
 from rue.calibrate.variance import negative_log_density
 from rue.errors import DataError, NumericalError, ShapeError
 from rue.result import Array, Audit, Interval, Labels, PredictionSet
 
+WORTH = 100  # validation rows that count as much as what the training rows said of the spread
 RANGE = log(1e6)  # of the factor that is looked for, either way
 
 
@@ -21,12 +22,13 @@ class HeldOut:
 
     variance_factor: float
     scores: Sequence[HeldOutScores] = field(repr=False)
+    stopping: bool = False  # rows that training may have been stopped on: not quite held out
 
     def interval(self, prediction: Array, spread: Array, level: float, group: Labels | None) -> Interval:
         """Split conformal intervals (m, k)."""
         check_rows(group, len(spread))
         reach = np.stack([np.broadcast_to(own.reach(level, group), len(spread)) for own in self.scores], axis=1)
-        said = self.scores[0].guarantee(level, group)
+        said = _stopped(level, self.scores[0]) if self.stopping else self.scores[0].guarantee(level, group)
         if len(self.scores) > 1:
             said += "; for each output by itself"
         return Interval(prediction - reach * spread, prediction + reach * spread, said)
@@ -37,12 +39,14 @@ class HeldOutClasses:
     """The scores 1 − probability of the true class (Sadinle, Lei and Wasserman, 2019)."""
 
     scores: HeldOutScores = field(repr=False)
+    stopping: bool = False  # as above
 
     def sets(self, probability: Array, level: float, group: Labels | None) -> PredictionSet:
         """Split conformal sets: every class whose probability is not below that of most held-out labels."""
         check_rows(group, len(probability))
         reach = np.broadcast_to(self.scores.reach(level, group), len(probability))
-        said = self.scores.guarantee(level, group).replace("interval", "set").replace("infinite", "of all classes")
+        said = _stopped(level, self.scores) if self.stopping else self.scores.guarantee(level, group)
+        said = said.replace("interval", "set").replace("infinite", "of all classes")
         return PredictionSet(1 - probability <= reach[:, None], said)
 
 
@@ -52,21 +56,32 @@ def check_rows(group: Labels | None, rows: int) -> None:
         raise ShapeError(f"group has shape {group.shape} for {rows} audited rows; give one label for each")
 
 
-def held_out_classes(audit: Audit, y: Any, group: Any = None) -> HeldOutClasses:
+def _stopped(level: float, scores: HeldOutScores) -> str:
+    return (
+        f"approximately {percent(level)}, not guaranteed: split conformal on n = {scores.scores.size} validation rows; "
+        "where training was stopped on them, errors there are a little smaller than on new rows"
+    )
+
+
+def held_out_classes(audit: Audit, y: Any, group: Any = None, stopping: bool = False) -> HeldOutClasses:
     """Measure an audit of held-out rows by their labels."""
     missed = 1 - np.exp(audit.log_prob(y))
-    return HeldOutClasses(HeldOutScores(missed.clip(min=0), None if group is None else np.asarray(group)))
+    labels = None if group is None else np.asarray(group)
+    return HeldOutClasses(HeldOutScores(missed.clip(min=0), labels), stopping)
 
 
-def held_out(audit: Audit, y: Any, group: Any = None) -> HeldOut:
+def held_out(audit: Audit, y: Any, group: Any = None, stopping: bool = False) -> HeldOut:
     """Measure an audit of held-out rows by their targets."""
     errors = audit.errors(y)
     covariance = np.asarray(audit.total_covariance)
     _check(errors, covariance)
     factor = variance_factor(errors, covariance, audit.degrees)
+    if stopping:  # the spread was calibrated on the training rows already: few rows correct it a little
+        factor **= len(errors) / (len(errors) + WORTH)
     spread = np.sqrt(factor * np.diagonal(covariance, axis1=1, axis2=2))
     labels = None if group is None else np.asarray(group)
-    return HeldOut(factor, tuple(HeldOutScores(np.abs(e) / s, labels) for e, s in zip(errors.T, spread.T, strict=True)))
+    scores = tuple(HeldOutScores(np.abs(e) / s, labels) for e, s in zip(errors.T, spread.T, strict=True))
+    return HeldOut(factor, scores, stopping)
 
 
 def variance_factor(errors: Array, covariance: Array, degrees: float) -> float:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from rue.concepts import CurvatureRule, Resampler
 from rue.data import Rows
+from rue.left_out.evidence import Source
 from rue.solve.choice import Inverted
 
 
@@ -15,3 +16,4 @@ class Trained:
     curvature: CurvatureRule | None = None
     inverted: Inverted | None = field(default=None, repr=False)
     resampler: Resampler | None = None  # of methods whose spread is that of resampling
+    source: Source | None = None  # of left-out predictions, of methods that calibrate by them

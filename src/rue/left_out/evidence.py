@@ -52,6 +52,7 @@ class Evidence:
     loss: float  # mean over the rows, there
     honest: Honest | None = field(default=None, repr=False)  # None: the audited model itself, which is at rest
     facts: Facts = field(default_factory=dict, repr=False)
+    warning: str | None = None  # what the user should hear of it
 
     def describe(self) -> Facts:
         """What to say of it in an audit's facts."""

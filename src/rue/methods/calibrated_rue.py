@@ -78,8 +78,12 @@ class CalibratedRUE:
                 f'tails must be "student" (degrees of freedom by leave-one-out) or "gaussian", got {self.tails!r}'
             )
 
-    def fit(self, model: Model, data: Any, *, left_out: EvidenceRule | None = None) -> Auditor:
-        """Leave every row out once and weigh the terms; `left_out` says by what, else a rule chooses."""
+    def fit(self, model: Model, data: Any, *, validation: Any = None, left_out: EvidenceRule | None = None) -> Auditor:
+        """Leave every row out once and weigh the terms; `left_out` says by what, else a rule chooses.
+
+        `validation` rows (X, y) that the model was not trained on set the scale, and intervals by their ranks; rows
+        that training was stopped on will do.
+        """
         with fitting(self, model, data, project=True) as fit:
             if not fit.model.family.gaussian:
                 raise ModelError(
@@ -100,9 +104,17 @@ class CalibratedRUE:
                 else _ranked_rows(view, known, power, weights)
             )
             facts = _facts(view, known, power, weights)
-            return fit.auditor(
-                spread, facts, noise=False, degrees=weights.degrees, left_out=intervals, evidence=evidence
+            made = fit.auditor(
+                spread,
+                facts,
+                noise=False,
+                degrees=weights.degrees,
+                left_out=intervals,
+                inverted=base,
+                objective=known.objective,
+                source=evidence.source,
             )
+        return made if validation is None else made.validated(validation)
 
     def _chosen_view(self, fit: Fitting, known: "Known") -> "View":
         """The view under the damping that leave-one-out likes best; residuals stay those of the undamped fit.

@@ -1,7 +1,7 @@
 """The audit of a classifier that calibrates itself: probabilities averaged over training sets, by leave-one-out."""
 
-from dataclasses import dataclass, field
-from math import exp
+from dataclasses import dataclass, field, replace
+from math import exp, log
 from typing import Any
 
 import torch
@@ -10,10 +10,10 @@ from torch import Tensor
 from rue.auditor import Auditor
 from rue.calibrate.left_out_terms import without_own
 from rue.calibrate.shrinkage import Shrinkage, best_temperature, fit_shrinkage, tempered_nll
-from rue.classify import probability, wrong
+from rue.classify import log_likelihood, probability, wrong
 from rue.concepts import Assessment, CurvatureRule, Damping, Decision, Inputs, Inverse, Model, Resampler, Solver
 from rue.curvature import GaussNewton
-from rue.data import Rows
+from rue.data import Rows, training_rows
 from rue.derivatives import jacobian, jacobian_batches, outputs, weighted_gradients
 from rue.errors import ModelError
 from rue.influence import pull_root
@@ -28,6 +28,8 @@ from rue.trees import leaves
 ROWS = 2_500  # training rows that the weights are fitted on, at most,
 CELLS = 4_000_000  # and entries of their covariances, at least of
 FEWEST = 200  # rows
+WARMER = tuple(2.0**power for power in range(-6, 7))  # times the squared temperature, tried on validation rows
+SHARES = tuple(step / 10 for step in range(11))  # and shares of a second opinion
 BEHIND = 0.05  # nats a row by which left-out rows may speak for another model: the model's own share falls by e
 
 
@@ -47,8 +49,12 @@ class ClassifierRUE:
     resampler: Resampler = field(default_factory=Multinomial)
     seed: int = 0
 
-    def fit(self, model: Model, data: Any, *, left_out: EvidenceRule | None = None) -> Auditor:
-        """Leave every row out once and weigh what shrinks its margins; `left_out` says by what, else a rule chooses."""
+    def fit(self, model: Model, data: Any, *, validation: Any = None, left_out: EvidenceRule | None = None) -> Auditor:
+        """Leave every row out once and weigh what shrinks its margins; `left_out` says by what, else a rule chooses.
+
+        `validation` rows (X, y) that the model was not trained on set its temperature and what a second opinion counts;
+        rows that training was stopped on will do.
+        """
         with fitting(self, model, data, project=True) as fit:
             decision = classifier(fit.model, "ClassifierRUE")
             evidence, steps, residual, shrinkage = self._weighed(fit, decision, left_out)
@@ -56,6 +62,10 @@ class ClassifierRUE:
                 evidence, steps, residual, shrinkage = self._weighed(fit, decision, Mixture())
             inverse = evidence.rest.inverted.inverse
             second = None if evidence.honest is None else SecondOpinion.of(decision, evidence, fit.data, shrinkage)
+            spread = ShrunkMargins(decision, inverse, steps, shrinkage, second)
+            if validation is not None:
+                spread = validated(spread, fit.model, validation)
+                shrinkage, second = spread.shrinkage, spread.second
             facts = {
                 **evidence.rest.inverted.describe(),
                 **evidence.describe(),
@@ -66,8 +76,8 @@ class ClassifierRUE:
                 "left_out_nll": shrinkage.nll,
                 "second_opinion": 0.0 if second is None else second.share,
             }
-            spread = ShrunkMargins(decision, inverse, steps, shrinkage, second)
-            return fit.auditor(spread, facts, evidence=evidence)
+            made = fit.auditor(spread, facts, inverted=evidence.rest.inverted, objective=evidence.rest.objective)
+        return made if validation is None else made.validated(validation)
 
     def _weighed(
         self, fit: Fitting, decision: Decision, rule: EvidenceRule | None
@@ -109,9 +119,12 @@ class SecondOpinion:
         behind = max(0.0, own.nll - tempered_nll(decision, evidence.prediction, targets, shares, unit))
         return cls(evidence.honest, unit, 1.0 if own.limit else 1 - 0.5 * exp(-behind / BEHIND))
 
-    def mixed(self, decision: Decision, own: Tensor, inputs: Inputs) -> Tensor:
-        """Probabilities (c, classes) between the model's own and its own."""
-        said = probability(decision, self.honest(inputs) / self.unit**0.5)
+    def probability(self, decision: Decision, inputs: Inputs) -> Tensor:
+        """What it says itself: (c, classes)."""
+        return probability(decision, self.honest(inputs) / self.unit**0.5)
+
+    def mixed(self, own: Tensor, said: Tensor) -> Tensor:
+        """Probabilities (c, classes) between the audited model's and those it said."""
         return (1 - self.share) * own + self.share * said
 
 
@@ -127,16 +140,46 @@ class ShrunkMargins:
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Two covariances of the logits, and the probabilities under both."""
-        rows = jacobian(model, inputs).double()
-        logits = outputs(model, inputs).double()
-        moved = rows @ self.steps.T
-        covariance = moved @ moved.mT
-        scarcity, residual = leverage(rows, self.inverse)
+        logits, covariance, scarcity, residual = self.margins(model, inputs)
         shares = self.shrinkage.probability(self.decision, logits, covariance, scarcity)
         if self.second is not None:
-            shares = self.second.mixed(self.decision, shares, inputs)
+            shares = self.second.mixed(shares, self.second.probability(self.decision, inputs))
         score = wrong(self.decision, shares, logits)
         return Assessment(logits, covariance, score=score, probability=shares, residual=residual)
+
+    def margins(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, float]:
+        """Logits (c, k), their covariances under resampling and by scarcity (c, k, k), and a solve's residual."""
+        rows = jacobian(model, inputs).double()
+        moved = rows @ self.steps.T
+        scarcity, residual = leverage(rows, self.inverse)
+        return outputs(model, inputs).double(), moved @ moved.mT, scarcity, residual
+
+
+def validated(spread: ShrunkMargins, model: Model, validation: Any) -> ShrunkMargins:
+    """The temperature, and the second opinion's share, under which validation labels are most likely, near the old."""
+    rows, _ = training_rows(validation, model)
+    batches = list(rows.batches())
+    targets = leaves(joined([batch.targets for batch in batches]))[0]
+    seen = [spread.margins(model, batch.inputs)[:3] for batch in batches]
+    logits, resampling, scarcity = (torch.cat(part) for part in zip(*seen, strict=True))
+    second = spread.second
+    said = None if second is None else torch.cat([second.probability(spread.decision, b.inputs) for b in batches])
+
+    def cost(warmer: float, share: float | None) -> float:
+        shrunk = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
+        shares = shrunk.probability(spread.decision, logits, resampling, scarcity)
+        away = 0.5 * log(warmer) ** 2
+        if second is not None and said is not None and share is not None:
+            shares = replace(second, share=share).mixed(shares, said)
+            away += 0.5 * ((share - second.share) / 0.25) ** 2
+        return away - float(log_likelihood(spread.decision, shares, targets).sum())
+
+    tried = [(warmer, share) for warmer in WARMER for share in ((None,) if second is None else SHARES)]
+    warmer, share = min(tried, key=lambda one: cost(*one))
+    shrinkage = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
+    return replace(
+        spread, shrinkage=shrinkage, second=None if second is None or share is None else replace(second, share=share)
+    )
 
 
 def classifier(model: Model, who: str) -> Decision:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
+from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
-from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Resampler, Solver
+from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Objective, Resampler, Solver
 from rue.curvature import GaussNewton
 from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
@@ -22,6 +23,7 @@ from rue.explain.gradients import GradientLens
 from rue.explain.lens import Lens
 from rue.influence import Meat
 from rue.left_out import Chosen, Evidence, EvidenceRule, Influence
+from rue.left_out.evidence import Source
 from rue.left_out.sources import gauge
 from rue.randomness import untouched
 from rue.settings import WANTED, check_parts
@@ -66,7 +68,8 @@ class Fitting:
             return invert(curvature, settings.damping, settings.solver, gauge(self.model, self.data))
 
         found = chosen.gather(self.model, self.data, own, settings.seed)
-        self._say(found.rest.inverted.damped.warning)
+        for text in (found.rest.inverted.damped.warning, found.warning, *doubts(self.model, self.data, found)):
+            self._say(text)
         return found
 
     def auditor(
@@ -79,14 +82,16 @@ class Fitting:
         degrees: float = inf,
         left_out: LeftOutRows | RankedRows | None = None,
         inverted: Inverted | None = None,
-        evidence: Evidence | None = None,
+        objective: Objective | None = None,
+        source: Source | None = None,
         lens: Lens | None = None,
     ) -> Auditor:
         """Put together what the method found; `noise` adds the paper's residual variance.
 
         `predictor` is what predicts where a method has networks of its own: (m, k). `degrees` are those of a Student-t
         predictive distribution; `left_out` rows give intervals without held-out ones. What explains a prediction is
-        made of the `inverted` curvature, or is a `lens` of the method's own.
+        made of the `inverted` curvature of an `objective` at rest (the model, unless told), or is a `lens` of its own;
+        `source` is that of left-out predictions.
         """
         residual = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         found: Facts = {
@@ -103,11 +108,9 @@ class Fitting:
         }
         resampler: Resampler | None = getattr(self.method, "resampler", None)
         curvature: CurvatureRule | None = getattr(self.method, "curvature", None)
-        inverted = inverted if evidence is None else evidence.rest.inverted
         if lens is None and inverted is not None and resampler is not None:
             meat: Meat = getattr(self.method, "meat", "HC0")
-            objective = self.model if evidence is None else evidence.rest.objective
-            lens = GradientLens(objective, self.data, inverted.inverse, resampler, meat)
+            lens = GradientLens(objective or self.model, self.data, inverted.inverse, resampler, meat)
         return Auditor(
             method=type(self.method).__name__,
             model=self.model,
@@ -117,7 +120,7 @@ class Fitting:
             predictor=predictor,
             degrees=degrees,
             left_out=left_out,
-            trained=Trained(self.data, curvature, inverted, resampler),
+            trained=Trained(self.data, curvature, inverted, resampler, source),
             lens=lens,
         )
 

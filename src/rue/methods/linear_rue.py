@@ -11,9 +11,11 @@ from rue.concepts import (
     Assessment,
     CurvatureRule,
     Damping,
+    Facts,
     Inputs,
     Inverse,
     Model,
+    Objective,
     Resampler,
     Solver,
     TrainingSet,
@@ -22,8 +24,10 @@ from rue.curvature import GaussNewton
 from rue.derivatives import jacobian, outputs
 from rue.errors import SettingError
 from rue.influence import Meat, influence, pull_root, pull_root_fits
-from rue.methods.fitting import fitting
+from rue.left_out.sources import rested_tangent
+from rue.methods.fitting import Fitting, fitting
 from rue.resample import Multinomial, spread
+from rue.solve.choice import Inverted
 
 
 @dataclass(frozen=True)
@@ -45,16 +49,30 @@ class LinearRUE:
             raise SettingError(f'meat must be "HC0" or "HC3" (leave-one-out residuals), got {self.meat!r}')
 
     def fit(self, model: Model, data: Any) -> Auditor:
-        """Solve once for the spread of the resampled gradients; where they do not fit, solve for each audited input."""
+        """Solve once for the spread of the resampled gradients; where they do not fit, solve for each audited input.
+
+        Where the penalty is not known, the spread is that of the tangent, refitted under the penalty whose left-out
+        loss is least.
+        """
         with fitting(self, model, data, project=True) as fit:
-            inverted = fit.invert(self.curvature, self.damping, self.solver)
-            if not pull_root_fits(fit.model, fit.data):
-                streamed = StreamedSpread(fit.data, self.resampler, inverted.inverse, self.meat)
-                return fit.auditor(streamed, {**inverted.describe(), "streamed": True}, inverted=inverted)
-            root = pull_root(fit.model, fit.data, self.resampler, inverted.inverse, self.meat)
+            rest, inverted, facts = self._rest(fit)
+            if not pull_root_fits(rest, fit.data):
+                streamed = StreamedSpread(rest, fit.data, self.resampler, inverted.inverse, self.meat)
+                return fit.auditor(streamed, {**facts, "streamed": True}, inverted=inverted, objective=rest)
+            root = pull_root(rest, fit.data, self.resampler, inverted.inverse, self.meat)
             steps, residual = inverted.inverse.solve(root)
-            facts = {**inverted.describe(), "residual": residual}
-            return fit.auditor(LinearSpread(steps), facts, inverted=inverted)
+            return fit.auditor(LinearSpread(steps), {**facts, "residual": residual}, inverted=inverted, objective=rest)
+
+    def _rest(self, fit: Fitting) -> tuple[Objective, Inverted, Facts]:
+        """What is at rest on the training rows: the model under its known penalty, else its tangent."""
+        family = fit.model.family
+        chosen = self.damping is not None or not isinstance(self.curvature, GaussNewton)
+        if not (fit.model.stated or chosen or family.coupled) and family.joint and family.stationary:
+            found = rested_tangent(fit.model, fit.data)
+            if found is not None:
+                return found.model, found.inverted, {**found.inverted.describe(), "l2_chosen": found.model.strength}
+        inverted = fit.invert(self.curvature, self.damping, self.solver)
+        return fit.model, inverted, inverted.describe()
 
 
 @dataclass(frozen=True)
@@ -73,6 +91,7 @@ class LinearSpread:
 class StreamedSpread:
     """The same from the influence of every unit, read anew for each batch of inputs: nothing of size n×d is held."""
 
+    objective: Objective = field(repr=False)  # at rest on the training rows
     data: TrainingSet = field(repr=False)
     resampler: Resampler
     inverse: Inverse = field(repr=False)
@@ -80,6 +99,6 @@ class StreamedSpread:
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Spread of the influences."""
-        pulls, residual = influence(model, self.data, self.inverse, jacobian(model, inputs), self.meat)
+        pulls, residual = influence(self.objective, self.data, self.inverse, jacobian(model, inputs), self.meat)
         moved = spread(self.resampler, pulls)  # (c, k, u)
         return Assessment(outputs(model, inputs), torch.einsum("ciu,cju->cij", moved, moved), residual=residual)

@@ -1,0 +1,116 @@
+"""Guards on every fit: is the expected error believable beside the targets and the training residuals?"""
+
+from math import sqrt
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rue.classify import log_likelihood, probability
+from rue.concepts import Model
+from rue.data import Rows
+from rue.derivatives import outputs
+from rue.errors import NumericalError
+from rue.left_out import Evidence
+from rue.left_out.witness import joined
+from rue.trees import leaves
+
+ABSURD = 10.0  # times the targets' own spread: no model of them misses by so much
+WORSE = 1.05  # times it: a model of other targets, or of rows in another order, is no better than their mean
+DOUBTFUL = 1.25  # times it, of left-out rows: a little more than where there is nothing to be learnt
+DOUBT = 0.1  # nats a row
+TINY = 1e-12  # of the targets' size: a constant, up to rounding
+
+
+class Sizes(NamedTuple):
+    """Root mean squares over the training rows, of all outputs together."""
+
+    spread: float  # of the targets around their mean
+    fitted: float  # of the residuals of the audited model
+    left_out: float  # of the left-out residuals
+
+
+def doubts(model: Model, data: Rows, evidence: Evidence) -> list[str]:
+    """What to warn of; what cannot be true is refused."""
+    if model.family.gaussian:
+        return _of_numbers(_sizes(model, data, evidence), evidence)
+    if model.family.decision in ("largest", "signs") and model.family.likelihood:
+        return _of_classes(model, data, evidence)
+    return []
+
+
+def _of_numbers(sizes: Sizes, evidence: Evidence) -> list[str]:
+    if sizes.spread == 0:
+        return []  # a constant target: nothing to compare with
+    if sizes.fitted > ABSURD * sizes.spread:
+        raise NumericalError(
+            f"the model misses its own training rows by {sizes.fitted:.3g}, {sizes.fitted / sizes.spread:.0f} times "
+            f"what the targets vary ({sizes.spread:.3g}): these are not the targets it was trained on; give them in "
+            "the units of training (standardised, if they were), and in the order of the rows"
+        )
+    if sizes.left_out > ABSURD * sizes.spread:
+        raise NumericalError(
+            f"left out, training rows are missed by {sizes.left_out:.3g}, {sizes.left_out / sizes.spread:.0f} times "
+            f"what the targets vary ({sizes.spread:.3g}), by {evidence.source}: the penalty is much smaller than that "
+            "of training (a mean taken for a sum, AdamW's decay for a penalty); leave l2= and left_out= away"
+        )
+    if sizes.fitted > WORSE * sizes.spread:
+        return [
+            f"the model misses its own training rows by {sizes.fitted:.3g}, more than their mean would "
+            f"({sizes.spread:.3g}): were the targets standardised in training, or are the rows in another order? "
+            "Expected errors are then too large"
+        ]
+    if sizes.left_out > DOUBTFUL * sizes.spread:
+        return [
+            f"left out, training rows are missed by {sizes.left_out:.3g}, more than their mean would "
+            f"({sizes.spread:.3g}), by {evidence.source}: the inputs say little of the targets, or the penalty is "
+            "smaller than that of training; expected errors may be too large"
+        ]
+    return []
+
+
+def _sizes(model: Model, data: Rows, evidence: Evidence) -> Sizes:
+    targets = _targets(data).double()
+    fitted = torch.cat([outputs(model, batch.inputs) for batch in data.batches()]).double()
+    share = (data.weight / data.weight.sum()).to(targets)[:, None]
+    targets = targets.reshape(fitted.shape)
+    middle = (share * targets).sum(0)
+    spread = _root(share, targets - middle)
+    if spread <= TINY * float(targets.abs().max()):
+        spread = 0.0
+    return Sizes(spread, _root(share, targets - fitted), _root(share, evidence.slope))
+
+
+def _of_classes(model: Model, data: Rows, evidence: Evidence) -> list[str]:
+    """Left-out likelihood against that of the classes' own shares."""
+    assert model.family.decision is not None
+    targets = _targets(data)
+    k = evidence.prediction.shape[1]
+    weight = (data.weight / data.weight.sum()).to(evidence.prediction)
+    if targets.dim() == 1:
+        shares = torch.zeros(k, dtype=torch.float64, device=weight.device).index_add_(0, targets, weight)
+        blind = shares.expand(len(targets), k)
+    else:
+        yes = (weight[:, None] * targets.double()).sum(0)
+        blind = (torch.cat([1 - yes, yes]) if k == 1 else yes).expand(len(targets), -1)
+    known, found = (
+        -float(weight @ log_likelihood(model.family.decision, shares, targets))
+        for shares in (blind, probability(model.family.decision, evidence.prediction))
+    )
+    if found <= known + DOUBT:
+        return []
+    return [
+        f"left out, training rows have a mean loss of {found:.3g}, no better than the classes' own shares "
+        f"({known:.3g}), by {evidence.source}: the inputs say little of the classes, or inputs and labels do not "
+        "belong together; probabilities then say little more than those shares"
+    ]
+
+
+def _targets(data: Rows) -> Tensor:
+    """What the loss compares with; where rows or classes are weighted, weights come after it."""
+    found: Tensor = leaves(joined([batch.targets for batch in data.batches()]))[0]
+    return found
+
+
+def _root(share: Tensor, values: Tensor) -> float:
+    return sqrt(float((share * values.square()).sum()) / values.shape[1])
