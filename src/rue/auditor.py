@@ -180,6 +180,7 @@ class Auditor:
                 self.facts,
                 self.trained.inverted,
                 self.trained.curvature,
+                source=self.trained.source,
                 members=None if thetas is None else len(thetas),
                 own_networks=self.predictor is not outputs,
                 audited=audited,

@@ -20,7 +20,8 @@ EQUAL = 1.05  # a factor this close to n is n
 LIMITS = (
     f"green below {CLOSE} of a typical resampling step: being off then adds a hundredth of its square; red where "
     f"another penalty, more than {FACTOR} times off, or another loss is at rest here, unless they are an estimator's "
-    "own; distance alone is amber, because a net that was stopped early is not at rest either"
+    "own; distance alone is never red, and amber only where the audit takes the model to be at rest: a net that was "
+    "stopped early is no mistake"
 )
 
 
@@ -52,6 +53,9 @@ def at_rest(subject: Subject) -> Check | str:
     if named is not None:
         said = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
         return _check("red", seen, f"{measured}; {said}", f"wrap the model with loss={named.name!r}, if trained so")
+    if not subject.needs_rest:  # stopping early is no mistake
+        said = f"{measured}; left-out predictions come from another source ({subject.source}), which needs no rest"
+        return _check("green", seen, said, "")
     if other:
         hint = f"{other} would take away {seen.share:.1%} of the decrement, as after stopping early too"
         return _check("amber", seen, f"{measured}; {hint}", f"{_PENALTY_ADVICE}; or train on until it rests")

@@ -16,6 +16,7 @@ from rue.concepts import CurvatureRule, Facts, Inputs, Model
 from rue.curvature import GaussNewton
 from rue.data import Rows, input_batches
 from rue.derivatives import outputs
+from rue.left_out.evidence import Source
 from rue.left_out.rest import Reweighted, reweighted
 from rue.solve.choice import Inverted, invert, too_large
 from rue.trees import leaves, take
@@ -33,6 +34,7 @@ class Subject:
     facts: Facts = field(repr=False)
     inverted: Inverted | None = field(default=None, repr=False)
     curvature: CurvatureRule | None = None
+    source: Source | None = None  # of the left-out predictions that the audit was calibrated by
     members: int | None = None  # of methods that sample
     own_networks: bool = False  # the method predicts with networks that it trained itself
     audited: "Audited | None" = field(default=None, repr=False)
@@ -81,6 +83,11 @@ class Subject:
     def told(self) -> bool:
         """Whether loss and penalty were told by the user; those of an estimator are read off it."""
         return hasattr(self.model, "rule")
+
+    @property
+    def needs_rest(self) -> bool:
+        """Whether the audit takes the model itself to be at rest."""
+        return self.source in (None, "influence at rest")
 
     @property
     def projected(self) -> bool:

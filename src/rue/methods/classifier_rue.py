@@ -76,7 +76,13 @@ class ClassifierRUE:
                 "left_out_nll": shrinkage.nll,
                 "second_opinion": 0.0 if second is None else second.share,
             }
-            made = fit.auditor(spread, facts, inverted=evidence.rest.inverted, objective=evidence.rest.objective)
+            made = fit.auditor(
+                spread,
+                facts,
+                inverted=evidence.rest.inverted,
+                objective=evidence.rest.objective,
+                source=evidence.source,
+            )
         return made if validation is None else made.validated(validation)
 
     def _weighed(
