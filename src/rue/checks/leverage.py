@@ -30,7 +30,7 @@ def effective_parameters(subject: Subject) -> Check | str:
         light,
         share,
         f"{total:.1f} effective parameters for {rows} are a share of {share:.2f}",
-        f"amber above {OPTIMISTIC}: there left-out errors by influence were 1.5 times test errors for networks, and 90 % "
+        f"amber above {OPTIMISTIC}: left-out errors by influence were 1.5 times test errors for networks there, 90 % "
         f"intervals covered from .72 to all; red above {CROWDED}, where they were 4 times as large; exact for models "
         "that are linear in their parameters",
         ""

@@ -21,7 +21,8 @@ ENTRIES = 1_500  # outputs of rows that the penalty is chosen on, at most,
 NUMBERS = 2**28  # and entries of their gradients
 DIRECTIONS = 600  # of parameters that are looked along where the loss is not squared error
 SETTLED = 0.3  # of a resampling step: less is not seen in a left-out prediction
-STEPS = 2  # of Newton's method over all rows, at most
+STEPS = 2  # of Newton's method over all rows, at most,
+CHEAP = 2e10  # and none where forming the curvature alone takes a second or more
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,13 @@ def settle(start: Tangent, data: TrainingSet, seed: int, logits: int) -> tuple[T
 
     A left-out prediction is honest wherever the fit stands: a few steps from a good start do.
     """
-    model, inverted = start, invert(GaussNewton().at(start, data), None, None, logits)
+    curvature = GaussNewton().at(start, data)
+    model, inverted = start, invert(curvature, None, None, logits)
     if model.family.gaussian:  # the curvature is the same everywhere, and one step is exact
         step = inverted.inverse.solve(gradient(model, data)[None]).vectors[0]
         return model.at(model.theta.double() - step), inverted
-    for _ in range(STEPS):
+    work = curvature.rank * curvature.size * min(curvature.rank, curvature.size)
+    for _ in range(STEPS if work <= CHEAP else 0):
         if distance(model, reweighted(model, data, seed), inverted.inverse).steps <= SETTLED:
             break
         slope = gradient(model, data)
