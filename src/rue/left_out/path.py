@@ -14,7 +14,7 @@ from rue.left_out.affine import Affine, Diagonal, FeatureRows, Movable
 from rue.left_out.one_step import LeftOut, left_out, left_out_losses
 from rue.solve.dense import Cholesky
 
-DECADES = tuple(float(power) for power in range(4, -9, -1))  # of the mean eigenvalue, strong penalties first
+DECADES = tuple(float(power) for power in range(4, -7, -1))  # of the mean eigenvalue, strong penalties first
 FINER = (0.5, 0.25, 0.125)  # decades around the best of them; the first alone where every trial takes many steps
 STEPS, ROUNDS = 10, 12  # of L-BFGS: in rounds of so many, until one gains less than
 CLOSE = 1e-6  # of the losses
