@@ -51,6 +51,7 @@ class CholeskyInverse:
             lambda rows: (rows / self.scale) @ self.matrix / self.scale,
             wanted,
             lambda rows: torch.cholesky_solve(rows.T, self.factor).T,
+            float(len(self.factor)),  # a matrix with a diagonal of ones
         )
         return Solution(found.vectors / self.scale, found.residual)
 
@@ -102,6 +103,7 @@ class EigenInverse:
             lambda rows: rows @ self.matrix,
             vectors.double(),
             lambda rows: ((rows @ self.vectors) / self.values) @ self.vectors.T,
+            float(self.values[-1]),
         )
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:

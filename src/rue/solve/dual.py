@@ -54,7 +54,12 @@ class DualInverse:
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
-        return checked(self._product, vectors.double(), self._solved)
+        return checked(self._product, vectors.double(), self._solved, self._norm)
+
+    @property
+    def _norm(self) -> float:
+        """At least ‖SᵀS + D‖: the largest entry of D times the trace of I + SD⁻¹Sᵀ."""
+        return float(self.diagonal.max() * self.factor.square().sum())
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Solve for noise of covariance SᵀS + D: the answer has covariance (SᵀS + D)⁻¹."""

@@ -57,6 +57,7 @@ class PseudoInverseAt:
             lambda rows: (rows / self.scale) @ self.matrix / self.scale,
             felt,
             lambda rows: ((rows @ self.vectors) / self.values) @ self.vectors.T,
+            float(self.values[-1]),
         )
         return Solution(found.vectors / self.scale, found.residual)
 
