@@ -251,13 +251,16 @@ def test_what_is_said_of_a_unit_does_not_depend_on_its_own_targets(grouped):
     module, own = ridge(X, y), group == 7
     poisoned = y + 100.0 * own
     columns = {"group": group} if grouped else {}
-    found = [seen(module, X, targets, **columns) for targets in (y, poisoned)]
-    plain, poison = (terms for terms, _ in found)
-    for terms, auditor in found:
-        terms[3] /= auditor.assess.known.errors.scale  # makes squares right on average, as the noise is of all rows
-    for term in (1, 2, 3):  # resampling, neighbours, and the error model but for one factor of all rows
+    plain, poison = seen(module, X, y, **columns)[0], seen(module, X, poisoned, **columns)[0]
+    for term in (1, 2):  # resampling, neighbours; the error model's part is in test_smoother.py
         np.testing.assert_allclose(poison[term, own], plain[term, own], rtol=1e-5, err_msg=TERMS[term])
         assert (poison[term, ~own] > 1.5 * plain[term, ~own]).any(), TERMS[term]
+    # what the error model is told of a row: its left-out prediction, of a model at rest on either targets
+    told, otherwise = (
+        seen(ridge(X, targets), X, targets, **columns)[1].assess.known.evidence.prediction for targets in (y, poisoned)
+    )
+    np.testing.assert_allclose(otherwise[own], told[own], rtol=1e-8, atol=1e-8)
+    assert float((otherwise[~own] - told[~own]).abs().max()) > 0.1
 
 
 def test_rows_of_a_group_are_never_compared_with_each_other():
