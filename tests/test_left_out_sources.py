@@ -228,13 +228,12 @@ def test_yes_or_no_is_close_to_real_refits(grouped, settled, monkeypatch):
 # At rest
 
 
-@pytest.fixture(scope="module")
-def rested():
-    """A softplus net at the minimum under an l2 of one, and its rows."""
-    X, y = table(120, p=2)
+def at_rest(n, hidden=4):
+    """A softplus net at the minimum under an l2 of one, and its n rows."""
+    X, y = table(n, p=2)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = nn.Sequential(nn.Linear(2, 4), nn.Softplus(), nn.Linear(4, 1)).double()
+        net = nn.Sequential(nn.Linear(2, hidden), nn.Softplus(), nn.Linear(hidden, 1)).double()
     inputs, targets = torch.tensor(X), torch.tensor(y)
     optimiser = torch.optim.LBFGS(
         net.parameters(), max_iter=5000, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe"
@@ -248,19 +247,19 @@ def rested():
         return value
 
     optimiser.step(closure)
-    closure()
-    norm = torch.cat([parameter.grad.flatten() for parameter in net.parameters()]).norm()
-    for _ in range(5):  # Newton's method, where the line search has come to its end
-        if norm < 1e-10:
-            break
-        theta = oracles.flat(net)
-        H = oracles.hessian(net, lambda f, t: 0.5 * (f - t).square().sum(-1), X, y, 1.0)
-        g = torch.cat([parameter.grad.flatten() for parameter in net.parameters()]).numpy()
-        nn.utils.vector_to_parameters(torch.tensor(theta - np.linalg.solve(H, g)), net.parameters())
+    for _ in range(6):  # Newton's method, where the line search has come to its end
         closure()
-        norm = torch.cat([parameter.grad.flatten() for parameter in net.parameters()]).norm()
-    assert norm < 1e-10
-    return net, X, y
+        g = torch.cat([parameter.grad.flatten() for parameter in net.parameters()]).numpy()
+        if np.linalg.norm(g) < 1e-10:
+            return net, X, y
+        H = oracles.hessian(net, lambda f, t: 0.5 * (f - t).square().sum(-1), X, y, 1.0)
+        nn.utils.vector_to_parameters(torch.tensor(oracles.flat(net) - np.linalg.solve(H, g)), net.parameters())
+    raise AssertionError("not at rest")
+
+
+@pytest.fixture(scope="module")
+def rested():
+    return at_rest(120)
 
 
 def both(rested, rule):
@@ -300,6 +299,22 @@ def test_a_wrong_penalty_is_no_rest(rested):
     assert "from rest" in wrong.facts["left_out_why"]
     with pytest.raises(rue.errors.SettingError, match=r"no interval by 'jackknife\+'"):
         wrong.audit(X[:4]).interval(by="jackknife+")
+
+
+def test_at_rest_but_crowded_a_model_that_is_not_linear_is_not_left_to_influence():
+    net, X, y = at_rest(16, hidden=6)
+    asked = rue.CalibratedRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (X, y), left_out=Influence())
+    assert 0.2 < asked.facts["effective_share"] < 1
+    chosen = rue.CalibratedRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (X, y))
+    assert chosen.facts["left_out"] == "linearised and witness"
+    assert "at rest, but" in chosen.facts["left_out_why"]
+    D = np.hstack([X, np.ones((16, 1)), X**2, X**3])  # as crowded, but linear
+    linear = nn.Linear(D.shape[1], 1, bias=False).double()
+    with torch.no_grad():
+        linear.weight.copy_(torch.tensor(np.linalg.solve(D.T @ D + 1e-3 * np.eye(7), D.T @ y).T))
+    found = rue.CalibratedRUE().fit(rue.wrap(linear, loss="squared_error", l2=1e-3), (D, y))
+    assert found.facts["effective_share"] > 0.2
+    assert found.facts["left_out"] == "influence at rest"
 
 
 # The witness
@@ -461,7 +476,10 @@ def test_intervals_reach_as_far_as_left_out_rows_were_missed(brief):
     auditor = rue.CalibratedRUE().fit(rue.wrap(net, loss="squared_error"), (X, y))
     audit = auditor.audit(X[:7])
     lower, upper, said = audit.interval(0.8)
-    scores = np.sort(auditor.left_out.scores[:, 0])
+    known, weights = auditor.assess.known, auditor.facts["weights"]
+    spread = weights["noise"] * auditor.facts["left_out_std"][0] ** 2
+    spread = spread + weights["error model"] * known.errors.out_of_bag[:, 0]
+    scores = np.sort(np.abs(y - known.evidence.prediction.numpy())[:, 0] / np.sqrt(spread))
     reach = scores[int(np.ceil(round(0.8 * 61, 9))) - 1] * audit.total_std
     np.testing.assert_allclose(upper, audit.prediction + reach, rtol=1e-9)
     np.testing.assert_allclose(lower, audit.prediction - reach, rtol=1e-9)
@@ -650,3 +668,37 @@ def test_classes_have_real_left_out_predictions(saturated):
     with torch.no_grad():
         outside = nn.functional.cross_entropy(seen.honest(torch.tensor(new)), torch.tensor(fresh))
     assert seen.loss == pytest.approx(float(outside), abs=0.15)
+
+
+def test_classes_are_mixed_by_their_probabilities(saturated):
+    _, X, y, auditor, _, new, _ = saturated
+    rows, model = training_rows((X, y), auditor.model)
+    first, second, found = (rule.gather(model, rows, None, 0) for rule in (Linearised(), KernelWitness(), Mixture()))
+    share = found.facts["tangent_share"]
+    at = torch.tensor(new[:20])
+    for seen in (lambda one: one.prediction, lambda one: one.honest(at)):
+        a, b, both = (seen(one).softmax(1).numpy() for one in (first, second, found))
+        np.testing.assert_allclose(both, share * a + (1 - share) * b, rtol=1e-8, atol=1e-10)
+
+
+def test_a_tangent_that_is_better_has_the_larger_share_of_classes():
+    """Labels that are the net's own, of inputs whose axes say little: its tangent knows, the witness does not."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(300, 3))
+    logit = 4 * np.sin(3 * X[:, 0] * X[:, 1] + X[:, 2])
+    y = (generator.random(300) < 1 / (1 + np.exp(-logit))).astype(int)
+
+    class Few(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor([0.0, 3.0], dtype=torch.float64))
+
+        def forward(self, x):
+            wave = torch.sin(3 * x[:, :1] * x[:, 1:2] + x[:, 2:])
+            return torch.cat([0 * wave, self.weight[0] + self.weight[1].square() / 2 * wave], dim=1)
+
+    found = evidence(Mixture(), Few(), X, y, "cross_entropy")
+    assert found.facts["tangent_share"] > 0.8
+    first, second = (evidence(rule, Few(), X, y, "cross_entropy").loss for rule in (Linearised(), KernelWitness()))
+    assert first < second - 0.1
+    assert found.loss < second - 0.1
