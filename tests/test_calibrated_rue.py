@@ -186,6 +186,7 @@ def test_squares_of_the_axes_sum_to_the_total_and_no_weight_is_negative(seed, ou
     assert list(audit.to_frame()["scarce"]) == audit.scarce.tolist()
 
 
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")  # influence is asked for
 @pytest.mark.parametrize("damping", [NoDamping(), Fixed(3.0), None])
 def test_std_is_that_of_linear_rue_under_the_same_damping(small, damping):
     net, X, y, X_new, _, _ = small
@@ -312,6 +313,7 @@ def crowd(seed=0, n=60, hidden=12):
     return X, y, network(X, y, l2=0.5, hidden=hidden, seed=seed)
 
 
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")  # influence is asked for
 def test_left_out_residuals_do_not_depend_on_the_damping_that_is_chosen():
     chosen = set()
     for seed in range(4):
@@ -574,6 +576,7 @@ def test_inputs_that_cannot_be_read_again_in_the_same_order_have_no_such_interva
 # Refusals and warnings
 
 
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")  # influence is asked for
 def test_too_many_effective_parameters_are_not_left_to_influence():
     X, y, _ = crowd(n=30)
     net = network(X, y, l2=0.05, hidden=12)
@@ -614,6 +617,7 @@ def test_intervals_without_held_out_rows_cover_about_as_often_as_they_say():
         assert abs(np.mean(shares) - 0.9) < 0.03, (by, np.mean(shares))  # standard error about 0.006
 
 
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")  # influence is asked for
 def test_std_is_that_of_linear_rue_whatever_damping_is_chosen(monkeypatch):
     def damped(self, fit, known):
         base = known.evidence.rest.inverted
