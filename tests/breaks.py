@@ -53,6 +53,7 @@ TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
 CHECKS = "tests/test_checks.py"
 RECIPES = "tests/test_recipes.py"
+SOURCES = "tests/test_left_out_sources.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -95,7 +96,7 @@ BREAKS = [
         "+ 0.0 * vectors",
         SOLVE,
     ),
-    Break("wrong sign in the dual form", "solve/dual.py", "solved = scaled - self", "solved = scaled + self", SOLVE),
+    Break("wrong sign in the dual form", "solve/dual.py", "return scaled - self", "return scaled + self", SOLVE),
     Break("floor for floor minus eigenvalue", "solve/damping.py", "self.floor - smallest", "self.floor", SOLVE),
     Break(
         "missing curvature of the loss",
@@ -240,40 +241,42 @@ BREAKS = [
     ),
     Break(
         "1 + h for 1 − h where rows are left out",
-        "left_out.py",
+        "left_out/one_step.py",
         "device=hat.device) - kept",
         "device=hat.device) + kept",
         LEAVE_ONE_OUT,
     ),
     Break(
         "example weights ignored where rows are left out",
-        "left_out.py",
+        "left_out/one_step.py",
         "slope = batch.weight[:, None] * loss_gradient",
         "slope = 1.0 * loss_gradient",
         LEAVE_ONE_OUT,
     ),
     Break(
         "groups left out row by row",
-        "left_out.py",
+        "left_out/one_step.py",
         "_rows if data.units == data.n else _groups",
         "_rows if data.units else _groups",
         LEAVE_ONE_OUT,
     ),
     Break(
         "missing curvature of the loss in the leverage",
-        "left_out.py",
+        "left_out/one_step.py",
         "hat = curvature @ own",
         "hat = 1.0 * own",
         LEAVE_ONE_OUT,
     ),
     Break(
         "left-out residuals at the fit",
-        "left_out.py",
-        "prediction[batch.rows].to(",
-        'found["fitted"][batch.rows].to(',
+        "left_out/one_step.py",
+        "loss_gradient(model, prediction[batch.rows]",
+        'loss_gradient(model, found["fitted"][batch.rows]',
         LEAVE_ONE_OUT,
     ),
-    Break("rows of groups not put back in order", "left_out.py", "[back] for name", "[:] for name", LEAVE_ONE_OUT),
+    Break(
+        "rows of groups not put back in order", "left_out/one_step.py", "[back] for name", "[:] for name", LEAVE_ONE_OUT
+    ),
     Break(
         "predictions compared instead of changes",
         "calibrate/leave_one_out.py",
@@ -284,8 +287,8 @@ BREAKS = [
     Break(
         "left-out loss without weights",
         "calibrate/penalty.py",
-        "(weight * left_out_loss(bound, rows, found)).sum() / weight.sum()",
-        "left_out_loss(bound, rows, found).mean()",
+        "(weight * left_out_losses(bound, rows, found)).sum() / weight.sum()",
+        "left_out_losses(bound, rows, found).mean()",
         PENALTY,
     ),
     Break("least evidence chosen", "calibrate/penalty.py", "return -trial.evidence", "return trial.evidence", PENALTY),
@@ -465,15 +468,8 @@ BREAKS = [
     Break(
         "resampling taken apart in the undamped metric",
         "methods/calibrated_rue.py",
-        "own = left_out(fit.model, fit.data, inverted.inverse)",
-        "own = known.left",
-        CALIBRATED,
-    ),
-    Break(
-        "scarcity that leave-one-out may switch off",
-        "methods/calibrated_rue.py",
-        "LEAST = (0.0, 0.0, 0.0, 0.0, 1.0)",
-        "LEAST = (0.0, 0.0, 0.0, 0.0, 0.0)",
+        "known.left if same else left_out_of(known.objective, fit.data, inverted.inverse)",
+        "known.left",
         CALIBRATED,
     ),
     Break(
@@ -634,8 +630,8 @@ BREAKS = [
     Break(
         "a projected model without its penalty",
         "solve/projection.py",
-        "0.5 * self.weight * theta",
-        "0.0 * self.weight * theta",
+        "0.5 * self.weight * away",
+        "0.0 * self.weight * away",
         PROJECTION,
     ),
     Break(
@@ -710,7 +706,7 @@ BREAKS = [
     ),
     Break(
         "rows left out together as if alone",
-        "left_out.py",
+        "left_out/one_step.py",
         'slope.reshape(1, -1))["pull"][0]',
         'slope.reshape(1, -1))["pull"][0] * 0 + slope.flatten()',
         EXPLAIN,
@@ -816,19 +812,19 @@ BREAKS = [
         REPORT,
     ),
     Break("a light that is the best", "report/verdict.py", "worst = max(", "worst = min(", REPORT),
-    Break("penalty against the gradient", "checks/distance.py", "size(1.0 if stated", "size(-1.0 if stated", CHECKS),
+    Break("penalty against the gradient", "left_out/rest.py", "size(1.0 if stated", "size(-1.0 if stated", CHECKS),
     Break(
         "decrement not in resampling steps",
-        "checks/distance.py",
+        "left_out/rest.py",
         "sqrt(decrement / typical) if",
         "sqrt(decrement) if",
         CHECKS,
     ),
-    Break("other penalty with its sign turned", "checks/distance.py", "factor = -across", "factor = across", CHECKS),
+    Break("other penalty with its sign turned", "left_out/rest.py", "factor = -across", "factor = across", CHECKS),
     Break("early stopping taken for a penalty", "checks/at_rest.py", "ALL = 0.99999", "ALL = 0.9", CHECKS),
     Break(
         "w for w − 1 in a resampling step",
-        "checks/subject.py",
+        "left_out/rest.py",
         "generator(seed)).sub_(1)[",
         "generator(seed))[",
         CHECKS,
@@ -929,6 +925,84 @@ BREAKS = [
         "torch.linalg.pinv(gram, hermitian=True) @ moved",
         "moved",
         RECIPES,
+    ),
+    Break(
+        "tangent searched without its offset",
+        "left_out/tangent.py",
+        "outputs(model, kept).double() - features @ moved",
+        "outputs(model, kept).double() - 0 * features @ moved",
+        SOURCES,
+    ),
+    Break(
+        "tangent shrunk towards zero, whatever its centre",
+        "left_out/tangent.py",
+        "(theta - self.centre.to(theta)).square()",
+        "(theta - 0 * self.centre.to(theta)).square()",
+        SOURCES,
+    ),
+    Break(
+        "example weights ignored in a spectrum",
+        "left_out/spectrum.py",
+        "scaled = weight.sqrt()[:, None] * rows",
+        "scaled = 1.0 * rows",
+        SOURCES,
+    ),
+    Break("trust in crowded tangents", "left_out/sources.py", "LEAK = 3.0", "LEAK = 0.0", SOURCES),
+    Break(
+        "crowded models at rest left to influence",
+        "left_out/sources.py",
+        "share <= CROWDED or is_linear",
+        "share <= 1.0 or is_linear",
+        SOURCES,
+    ),
+    Break(
+        "an inferred penalty with its sign turned",
+        "left_out/sources.py",
+        "l2 = max(0.0, -float(seen.whole @ away) / size)",
+        "l2 = max(0.0, float(seen.whole @ away) / size)",
+        SOURCES,
+    ),
+    Break(
+        "shares of tangent and witness exchanged",
+        "left_out/honest.py",
+        "return share * first + (1 - share) * second",
+        "return share * second + (1 - share) * first",
+        SOURCES,
+    ),
+    Break(
+        "shares of two models' classes exchanged",
+        "left_out/honest.py",
+        "(share * first.softmax(-1) + (1 - share) * second.softmax(-1))",
+        "(share * second.softmax(-1) + (1 - share) * first.softmax(-1))",
+        SOURCES,
+    ),
+    Break(
+        "a witness that has seen the rows",
+        "left_out/witness.py",
+        "prediction[inside] = best.left.prediction",
+        "prediction[inside] = best.left.fitted",
+        SOURCES,
+    ),
+    Break(
+        "disagreement left away",
+        "methods/calibrated_rue.py",
+        "0.0 if honest is None else outer(",
+        "0.0 if True else outer(",
+        SOURCES,
+    ),
+    Break(
+        "error model told what rows were fitted to",
+        "methods/calibrated_rue.py",
+        "np.hstack([points, evidence.prediction.cpu().numpy()])",
+        "np.hstack([points, evidence.rest.left.fitted.cpu().numpy()])",
+        SOURCES,
+    ),
+    Break(
+        "ranks of misses in units of a variance",
+        "methods/calibrated_rue.py",
+        "return RankedRows(np.abs(missed) / np.sqrt(total))",
+        "return RankedRows(np.abs(missed) / total)",
+        SOURCES,
     ),
 ]
 

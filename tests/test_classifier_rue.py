@@ -1,5 +1,7 @@
 """Audits of classifiers: the contract, the default method and the baselines."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -149,12 +151,20 @@ def test_prediction_sets_cover_as_often_as_they_say(digits):
         by_group.prediction_set(0.9, group=np.zeros(len(X) - 700))
 
 
-def test_too_many_effective_parameters_are_said():
+def test_too_many_effective_parameters_are_not_left_to_influence():
     generator = torch.Generator().manual_seed(0)
     X, y = torch.randn(12, 9, generator=generator, dtype=torch.float64), torch.arange(12) % 2
     torch.manual_seed(0)
-    with pytest.warns(RueWarning, match="effective parameters for 12 rows of 1 free logits"):
-        rue.ClassifierRUE().fit(rue.wrap(nn.Linear(9, 2).double(), loss="cross_entropy", l2=0.1), (X, y))
+    model = rue.wrap(nn.Linear(9, 2).double(), loss="cross_entropy", l2=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RueWarning)  # what is done about it needs no warning
+        chosen = rue.ClassifierRUE().fit(model, (X, y))
+    asked = rue.ClassifierRUE().fit(model, (X, y), left_out=rue.left_out.Influence())
+    assert asked.facts["effective_parameters"] > 0.3 * 12
+    assert asked.facts["left_out"] == "influence at rest"
+    assert asked.facts["second_opinion"] == 0
+    assert chosen.facts["left_out"] == "linearised and witness"
+    assert 0.5 <= chosen.facts["second_opinion"] <= 1
 
 
 def test_logits_of_which_only_differences_matter_need_no_damping():

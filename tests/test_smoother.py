@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -175,42 +175,60 @@ def few_trees(monkeypatch):
     monkeypatch.setattr("rue.calibrate.error_model.TREES", 40)
 
 
+def of_trees(found):
+    """What trees said of a row; one factor of all rows, as the noise is, makes squares right on average."""
+    return found.out_of_bag / found.scale
+
+
 def test_what_trees_say_of_a_row_they_never_saw_does_not_depend_on_its_error(few_trees):
-    points, squares, unit = rows_of(0, 120), rows_of(1, 120, 1) ** 2, np.arange(120)
-    poisoned = squares.copy()
+    points, errors, unit = rows_of(0, 120), rows_of(1, 120, 1), np.arange(120)
+    poisoned = errors.copy()
     poisoned[17] += 1000
-    one, other = (error_model(points, s, np.ones(120), unit, seed=0).out_of_bag for s in (squares, poisoned))
+    one, other = (of_trees(error_model(points, e, np.ones(120), unit, seed=0)) for e in (errors, poisoned))
     assert other[17] == pytest.approx(one[17], rel=1e-9)
     assert (np.delete(other, 17) > 5 * np.delete(one, 17)).any()
 
 
 def test_groups_leave_the_forest_together(few_trees):
-    points, squares, group = rows_of(0, 120), rows_of(1, 120, 2) ** 2, np.arange(120) % 12
+    points, errors, group = rows_of(0, 120), rows_of(1, 120, 2), np.arange(120) % 12
     own = group == 3
-    poisoned = squares + 1000.0 * own[:, None]
-    one, other = (error_model(points, s, np.ones(120), group, seed=0).out_of_bag for s in (squares, poisoned))
+    poisoned = errors + 1000.0 * own[:, None]
+    one, other = (of_trees(error_model(points, e, np.ones(120), group, seed=0)) for e in (errors, poisoned))
     np.testing.assert_allclose(other[own], one[own], rtol=1e-9)
     assert (other[~own] > 5 * one[~own]).any()
 
 
 def test_a_row_without_weight_teaches_the_forest_nothing(few_trees):
-    points, squares = rows_of(0, 120), rows_of(1, 120, 1) ** 2
+    points, errors = rows_of(0, 120), rows_of(1, 120, 1)
     weight = np.ones(120)
     weight[::4] = 0
-    poisoned = np.where(weight[:, None] > 0, squares, 1e6)
-    one, other = (error_model(points, s, weight, np.arange(120), seed=0) for s in (squares, poisoned))
+    poisoned = np.where(weight[:, None] > 0, errors, 1e6)
+    one, other = (error_model(points, e, weight, np.arange(120), seed=0) for e in (errors, poisoned))
     np.testing.assert_allclose(other(points), one(points), rtol=1e-9)
     assert other.out_of_bag.max() < 100
 
 
 def test_the_forest_finds_where_errors_are_large(few_trees):
     points = rows_of(0, 400)
-    squares = (np.exp(points[:, :1]) * rows_of(1, 400, 1)) ** 2
-    found = error_model(points, squares, np.ones(400), np.arange(400), seed=0)
+    errors = np.exp(points[:, :1]) * rows_of(1, 400, 1)
+    found = error_model(points, errors, np.ones(400), np.arange(400), seed=0)
     assert stats.spearmanr(found.out_of_bag[:, 0], points[:, 0]).statistic > 0.7
     new = rows_of(2, 200)
     assert stats.spearmanr(found(new)[:, 0], new[:, 0]).statistic > 0.7
     assert (found(new) > 0).all()
+
+
+@given(seed, st.sampled_from([1e-6, 1.0, 1e6]))
+@settings(max_examples=5)
+def test_expected_squares_are_right_on_average_whatever_the_sign_and_the_unit(seed, unit):
+    points, errors, weight = rows_of(seed, 120), rows_of(seed + 1, 120, 2), np.random.default_rng(seed).random(120)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rue.calibrate.error_model.TREES", 40)
+        one = error_model(points, errors, weight, np.arange(120), seed=0)
+        other = error_model(points, -unit * errors, weight, np.arange(120), seed=0)
+    wanted = np.average(errors**2, axis=0, weights=weight)
+    np.testing.assert_allclose(np.average(one.out_of_bag, axis=0, weights=weight), wanted, rtol=1e-9)
+    np.testing.assert_allclose(other.out_of_bag, unit**2 * one.out_of_bag, rtol=1e-6)
 
 
 # Weights

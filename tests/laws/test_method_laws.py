@@ -114,7 +114,15 @@ def test_an_orthogonal_change_of_basis_of_inputs_and_weights_changes_nothing(met
         turned[0].weight.copy_(case.module[0].weight @ turn)
     model = rue.wrap(turned, loss=case.loss, l2=case.l2)
     audit = METHODS[method]().fit(model, (case.X @ turn, case.y)).audit(case.X_new @ turn)
-    if method == "Laplace":  # its draws turn with the basis: only their distribution is the same
+    if method == "CalibratedRUE":  # its forest and its witness standardise each feature: only influence turns
+        asked = {"left_out": rue.left_out.Influence()}
+        own, other = (
+            METHODS[method]().fit(m, (X, case.y), **asked) for m, X in ((case.wrap(), case.X), (model, case.X @ turn))
+        )
+        np.testing.assert_allclose(other.audit(case.X_new @ turn).std, own.audit(case.X_new).std, rtol=1e-7)
+        one, two = (auditor.assess.known.evidence.slope for auditor in (own, other))
+        np.testing.assert_allclose(two, one, rtol=1e-7)
+    elif method == "Laplace":  # its draws turn with the basis: only their distribution is the same
         assert np.isfinite(audit.score).all()
     else:
         np.testing.assert_allclose(audit.score, audited(method, case).score, rtol=1e-7)

@@ -13,7 +13,7 @@ from rue.experiments.paper import coverage, intervals, page, parts, work
 from rue.experiments.paper.protocol import problems
 from rue.experiments.paper.results import Results, gather
 from rue.experiments.paper.run import needed, run
-from rue.methods import CalibratedRUE, calibrated_rue
+from rue.methods import CalibratedRUE
 
 METHOD = CalibratedRUE(seed=3)
 
@@ -107,13 +107,6 @@ def test_only_the_first_test_rows_get_intervals(problem, monkeypatch):
         *(intervals.without_held_out(p, model, METHOD).values() for p in (problem, other)), strict=True
     ):
         np.testing.assert_array_equal(before, after)
-
-
-@pytest.mark.parametrize("limit", [0.0, 1.0])
-def test_it_is_noted_whether_the_method_warned_of_many_parameters(problem, monkeypatch, limit):
-    monkeypatch.setattr(calibrated_rue, "CROWDED", limit)
-    found = intervals.without_held_out(problem, model_of(problem), METHOD)
-    assert found["warned"] == (found["effective_share"] > limit)
 
 
 def results(covered, warned=(0.0, 0.0)):
