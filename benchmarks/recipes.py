@@ -228,6 +228,7 @@ def main() -> None:
     parser.add_argument("--tables-file", type=Path, help="what prepare wrote, if not OUT/tables.npz")
     parser.add_argument("--label", default="now", help="name of this state of rue")
     parser.add_argument("--recipe", default="", help="the beginning of a recipe's name")
+    parser.add_argument("--splits", type=int, nargs="+", default=SPLITS)
     given = parser.parse_args()
     folder, tables = given.out / "recipes" / given.label, given.tables_file or given.out / "tables.npz"
     if given.command == "page":
@@ -236,7 +237,7 @@ def main() -> None:
         page.PAGE.write_text(renewed())
         return
     torch.set_num_threads(1)
-    for split in SPLITS:
+    for split in given.splits:
         for table in wanted(tables):
             for recipe in (name for name in TRIED if name.startswith(given.recipe)):
                 measured(tables, table, split, recipe, folder)
