@@ -1,4 +1,4 @@
-"""What `audit.std` means of a network that is not at rest: beside fifty refits on resampled rows.
+"""What `audit.std` means for a network that is not at rest: beside fifty refits on resampled rows.
 
     python benchmarks/refits.py run    refit and audit; goes on where it stopped
     python benchmarks/refits.py page   the table of docs/practice.md, and all of it as docs/practice/refits.csv
