@@ -50,6 +50,8 @@ bench-practice: .venv-bench/ready  ## audits of networks as people train them, a
 	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/practice.py prepare
 	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/practice.py run --jobs 2 --label $(LABEL)
 	.venv-bench/bin/python benchmarks/practice.py table --label $(LABEL)
+	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/recipes.py run --label $(LABEL)
+	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/refits.py run --label $(LABEL)
 
 package: .venv/dev  ## build wheel and sdist and run each in an empty environment
 	$(BIN)/python tests/packaging_smoke.py

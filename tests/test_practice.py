@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import recipes as other_recipes
+import refits
 import torch
 from practice_parts import collect, cross_validation_plus, page, prepare, recipes, scale, summary
 from practice_parts.cases import draw
@@ -141,6 +143,38 @@ def test_a_lead_is_the_mean_over_tables_with_its_t_interval():
 
 def test_the_page_shows_the_results_kept_beside_it():
     assert page.renewed() == page.PAGE.read_text(), "run python benchmarks/practice.py page --label NAME"
+
+
+@pytest.mark.parametrize("trial", [other_recipes, refits])
+def test_the_page_shows_the_trials_kept_beside_it(trial):
+    assert trial.renewed() == page.PAGE.read_text(), f"run python benchmarks/{trial.__name__}.py page"
+
+
+@pytest.mark.parametrize("recipe", other_recipes.TRIED)
+def test_every_other_recipe_fits_better_than_a_constant(recipe):
+    X = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
+    y = (X[:, 0] > 0).long() if recipe == "label smoothing" else X[:, 0] + X[:, 1]
+    classes = 2 if recipe == "label smoothing" else None
+    net = other_recipes.TRIED[recipe](other_recipes.Task(X, y, classes, 0, (X, y))).net
+    constant = torch.zeros(80, classes or 1)
+    assert float(mean_loss(net(X), y).detach()) < 0.5 * float(mean_loss(constant, y))
+
+
+def test_weights_of_eight_bits_are_left_alone_by_rounding_them_again():
+    values = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
+    once = other_recipes.rounded(values)
+    assert len(once.unique()) <= 255
+    assert torch.allclose(other_recipes.rounded(once), once)
+    assert (once - values).abs().max() <= values.abs().max() / 254 + 1e-6
+
+
+def test_rows_that_stop_a_refit_have_no_copies_among_those_it_is_fitted_to():
+    X, y = torch.randn(100, 2, generator=torch.Generator().manual_seed(0)), torch.linspace(-1, 1, 100)
+    recipe = recipes.Stopped(Architecture(1, "ReLU"), most_epochs=1)
+    rows = refits.resampled(recipe, 100, 7, np.random.default_rng(0))
+    made = recipe.train(X[rows], y[rows], None, 7)
+    assert not set(rows[made.fit_rows]) & set(rows[made.stop_rows])
+    assert len(set(rows)) < 80
 
 
 @pytest.fixture(scope="module")

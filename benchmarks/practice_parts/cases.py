@@ -34,18 +34,16 @@ class Case:
 
 def draw(tables: Path, table: Table, n: int, split: int) -> Case:
     """Draw disjoint rows to train on and to test on."""
-    with np.load(tables) as file:
-        X, y = file[f"{table.name}/X"].astype(np.float64), file[f"{table.name}/y"]
-    if len(y) < SIZES[n]:
-        raise ValueError(f"{table.name} has {len(y)} rows, wanted {SIZES[n]} to train on {n}")
-    order = np.random.default_rng([split, n]).permutation(len(y))
-    train, test = order[:n], order[n : n + TEST_ROWS]
-    X = _standardised(X, train).astype(np.float32)
+    X, y = _ordered(tables, table, n, split)
+    train, test = slice(n), slice(n, n + TEST_ROWS)
     classes = int(y.max()) + 1 if table.kind == CLASSES else None
-    if classes is None:
-        y = _standardised(y.astype(np.float64), train).astype(np.float32)
-    parts = (torch.from_numpy(part) for part in (X[train], y[train], X[test], y[test]))
-    return Case(table, n, split, *parts, classes)
+    return Case(table, n, split, X[train], y[train], X[test], y[test], classes)
+
+
+def others(tables: Path, table: Table, n: int, split: int) -> tuple[Tensor, Tensor]:
+    """The rows that a case neither trains nor tests on, standardised by those it trains on."""
+    X, y = _ordered(tables, table, n, split)
+    return X[n + TEST_ROWS :], y[n + TEST_ROWS :]
 
 
 def sizes(tables: Path, table: Table) -> list[int]:
@@ -53,6 +51,19 @@ def sizes(tables: Path, table: Table) -> list[int]:
     with np.load(tables) as file:
         rows = len(file[f"{table.name}/y"])
     return [n for n, needed in SIZES.items() if rows >= needed]
+
+
+def _ordered(tables: Path, table: Table, n: int, split: int) -> tuple[Tensor, Tensor]:
+    """All rows in the order of the split, standardised by the first n."""
+    with np.load(tables) as file:
+        X, y = file[f"{table.name}/X"].astype(np.float64), file[f"{table.name}/y"]
+    if len(y) < SIZES[n]:
+        raise ValueError(f"{table.name} has {len(y)} rows, wanted {SIZES[n]} to train on {n}")
+    order = np.random.default_rng([split, n]).permutation(len(y))
+    X = _standardised(X, order[:n]).astype(np.float32)
+    if table.kind != CLASSES:
+        y = _standardised(y.astype(np.float64), order[:n]).astype(np.float32)
+    return torch.from_numpy(X[order]), torch.from_numpy(y[order])
 
 
 def _standardised(values: np.ndarray, train: np.ndarray) -> np.ndarray:

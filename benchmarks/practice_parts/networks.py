@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 WIDTH = 64
-ACTIVATIONS = {"ReLU": nn.ReLU, "tanh": nn.Tanh}
+ACTIVATIONS = {"ReLU": nn.ReLU, "SiLU": nn.SiLU, "tanh": nn.Tanh}
 
 
 @dataclass(frozen=True)

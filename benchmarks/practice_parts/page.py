@@ -30,10 +30,15 @@ def renewed() -> str:
     made["data"] = _listed(pd.read_csv(DATA, dtype=str).fillna(""))
     made["label"] = f"The audits below are those of the run labelled *{results['label'].iloc[0]}*.\n"
     for name, table in made.items():
-        start = f"<!-- table {name} -->\n"
-        before, rest = text.split(start)
-        text = before + start + (table or "Not run yet.\n") + END + rest.split(END, 1)[1]
+        text = with_table(text, name, table)
     return text
+
+
+def with_table(text: str, name: str, table: str) -> str:
+    """The text with the table of this name in place of the one it has."""
+    start = f"<!-- table {name} -->\n"
+    before, rest = text.split(start)
+    return before + start + (table or "Not run yet.\n") + END + rest.split(END, 1)[1]
 
 
 def _listed(data: pd.DataFrame) -> str:
