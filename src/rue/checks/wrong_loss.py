@@ -12,6 +12,7 @@ from rue.losses.torch_losses import Scale
 
 SMALL = 2_000  # parameters: each loss has its own matrix to factor
 TIMES = 10**0.5  # closer than under the stated loss, where that is not close: ten times in the decrement
+DIGITS = 6  # of a step: less is rounding
 CLEARLY = 100.0  # closer, where the stated one is close as well
 
 
@@ -28,7 +29,7 @@ def better_loss(subject: Subject, steps: float, close: float) -> Named | None:
     if not hasattr(model, "rule") or model.theta.numel() > SMALL:
         return None
     found = [Named(name, _steps(subject, name)) for name in LOSSES if name != model.rule.name]
-    best = min(found, key=lambda one: one.steps)
+    best = min(found, key=lambda one: round(one.steps, DIGITS))  # losses that are the same here: the first of them
     times = TIMES if steps > close else CLEARLY
     return best if best.steps < min(close, steps / times) else None
 

@@ -47,7 +47,7 @@ class Kernel:
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """Similarities (c, w)."""
         linear, wide, narrow = self.shares
-        apart = torch.cdist(a, b).square() / self.width
+        apart = squared_distance(a, b) / self.width
         return 1 + linear * (a @ b.T) / a.shape[1] + wide * (-apart).exp() + narrow * (-NARROW * apart).exp()
 
 
@@ -116,9 +116,14 @@ def _codes(model: Objective, targets: Any, k: int) -> Tensor:
     return first.reshape(len(first), -1)
 
 
+def squared_distance(a: Tensor, b: Tensor) -> Tensor:
+    """(c, w), exactly zero between equal rows, so that the order of rows never matters."""
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
+
+
 def _best_kernel(points: Tensor, codes: Tensor, weight: Tensor) -> Kernel:
     """The mix whose ridge regression of the codes has the least leave-one-out error, over a few penalties."""
-    apart = torch.cdist(points, points).square()
+    apart = squared_distance(points, points)
     positive = apart[apart > 0]
     width = float(positive.median()) if len(positive) else 1.0
     kernels = [Kernel(shares, width) for shares in MIXES]

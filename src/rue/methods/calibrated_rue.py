@@ -34,7 +34,7 @@ from rue.features import Array, Standardiser, coordinates, training_points
 from rue.influence import pull_root
 from rue.left_out import Evidence, EvidenceRule, LeftOut, leverage
 from rue.left_out import left_out as left_out_of
-from rue.methods.fitting import Fitting, fitting
+from rue.methods.fitting import Fitting, fitting, residual_covariance
 from rue.randomness import generator
 from rue.resample import Multinomial
 from rue.solve.choice import Inverted, invert
@@ -155,6 +155,7 @@ class Known:
     root: Tensor = field(repr=False)  # (r, d), of the covariance of the resampled gradient
     weight: Array = field(repr=False)  # (n,)
     noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
+    overall: Array = field(repr=False)  # (k,), their variance, or that of the model's own residuals where it is larger
     points: Array = field(repr=False)  # (n, p), standardised inputs
     standardise: Standardiser = field(repr=False)
     errors: ErrorModel = field(repr=False)
@@ -218,7 +219,7 @@ class CalibratedSpread:
         weighed = [float(weight) * term for weight, term in zip(self.weights, terms, strict=True)]
         guard = self._guard(torch.stack(weighed).sum(0), own, unlike)
         scarcity = weighed[4] + torch.diag_embed(guard)
-        noise = weighed[0] + weighed[2] + weighed[3] + scarcity + self._disagreement(predicted, inputs)
+        noise = weighed[0] + weighed[2] + weighed[3] + scarcity + self._disagreement(predicted, inputs, own, unlike)
         total = noise + weighed[1]
         return Assessment(
             predicted,
@@ -243,21 +244,29 @@ class CalibratedSpread:
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
         return torch.cat(smoothed).view_as(own), torch.cat(unlike)
 
-    def _disagreement(self, predicted: Tensor, inputs: Inputs) -> Tensor | float:
-        """ddᵀ (c, k, k) of the distance to the model that the left-out residuals are of."""
+    def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor | float:
+        """ddᵀ (c, k, k) of the distance to the model that the left-out residuals are of.
+
+        That model is no judge of inputs unlike its rows: there the distance counts as all residuals do, at most.
+        """
         honest = self.known.evidence.honest
-        return 0.0 if honest is None else outer(predicted.double() - honest(inputs))
+        if honest is None:
+            return 0.0
+        apart = predicted.double() - honest(inputs)
+        most = torch.as_tensor(self.known.overall).to(apart).sqrt().expand_as(apart)
+        strange = unlike | self.support.beyond(_mean_diagonal(own))
+        return outer(torch.where(strange[:, None], apart.clamp(-most, most), apart))
 
     def _guard(self, total: Tensor, own: Tensor, unlike: Tensor) -> Tensor:
         """Variance (c, k) to add where local terms cannot be believed.
 
-        Beyond the training rows' leverage the variance is at least that of all left-out residuals, with its scarcity;
+        Beyond the training rows' leverage the variance is at least that of all residuals, with its scarcity;
         between training rows but unlike them, at least half-way there on a logarithmic scale.
         """
         reach = _mean_diagonal(own)
         variance = total.diagonal(dim1=1, dim2=2)
-        grown = 1 + reach / max(1.0, self.support.leverage)
-        overall = torch.as_tensor(np.diagonal(self.known.noise).copy()).to(own) * grown[:, None]
+        grown = 1 + reach if self.known.evidence.honest is None else torch.ones_like(reach)
+        overall = torch.as_tensor(self.known.overall).to(own) * grown[:, None]
         lacking = (torch.maximum(variance, overall) - variance).clamp_min(0)
         halfway = torch.sqrt(variance * torch.maximum(variance, overall)) - variance
         beyond = self.support.beyond(reach)[:, None]
@@ -276,7 +285,8 @@ def _known(fit: Fitting, evidence: Evidence, root: Tensor, seed: int) -> Known:
             "the model predicts every training row exactly, also without the row: there are no residuals to calibrate "
             "by; use LinearRUE, and hold rows out to see its errors"
         )
-    return Known(evidence, root, weight, noise, points, standardise, errors)
+    overall = np.maximum(np.diagonal(noise), np.diagonal(residual_covariance(fit.model, fit.data).cpu().numpy()))
+    return Known(evidence, root, weight, noise, overall, points, standardise, errors)
 
 
 def _terms(view: View, known: Known, power: int) -> Array:

@@ -12,6 +12,7 @@ from rue.concepts import Model
 from rue.errors import RueWarning
 from rue.experiments.paper.protocol import Problem
 from rue.features import Standardiser
+from rue.left_out import Influence
 from rue.methods import CalibratedRUE, Homoscedastic
 from rue.randomness import generator
 from rue.result import Array, Audit, Interval
@@ -24,7 +25,7 @@ MOST = 2_000  # test rows of a split that get intervals, the first: those of a s
 CONFORMAL = "split conformal"
 CONSTANT = "split conformal, constant spread"
 LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # no row is held out
-OPTIMISTIC = "leave-one-out is optimistic"  # how CalibratedRUE warns of too many effective parameters
+CROWDED = "effective parameters are"  # how influence warns of too many of them
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,11 @@ def with_held_out(parted: Parted, model: Model, method: CalibratedRUE) -> dict[s
 
 
 def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
-    """Intervals from all training rows, and whether the method warned that they may be too narrow."""
+    """Intervals from all training rows, and whether the method warned of too many effective parameters."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RueWarning)  # noted below
-        auditor = method.fit(model, (problem.X, problem.y))
-    warned = any(OPTIMISTIC in said for said in auditor.facts["warnings"])
+        auditor = method.fit(model, (problem.X, problem.y), left_out=Influence())
+    warned = any(CROWDED in said for said in auditor.facts["warnings"])
     found = {"effective_share": np.array(auditor.facts["effective_share"]), "warned": np.array(float(warned))}
     audit = auditor.audit(problem.X_new[:MOST])
     for by in LEFT_OUT:
