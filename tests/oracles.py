@@ -285,7 +285,7 @@ def calibrated_variance(G, r, l2, X, G_new, X_new, weights, power, expected):
     high, lonely, distance = usual_support(G, r, l2, X)
     apart = np.abs(X_new[:, None] - X[None]).min(axis=1) > distance + 1e-5 * X.std(axis=0)
     beyond, unlike = own > high, (1 - kappa.max(axis=1) > lonely) | apart.any(axis=1)
-    overall = np.maximum(total, noise * (1 + own / max(1, high)))
+    overall = np.maximum(total, max(noise, (r**2).mean()) * (1 + own))
     guarded = np.where(beyond, overall, np.where(unlike, np.sqrt(total * overall), total))
     return guarded, guarded - total, beyond | unlike
 
