@@ -9,7 +9,7 @@ import rue
 PAGE = Path(__file__).parent / "api.md"
 MODULES = (
     *(rue.calibrate, rue.curvature, rue.solve, rue.resample, rue.evaluate, rue.datasets, rue.integrated),
-    *(rue.policy, rue.errors, rue.tokens, rue.losses, rue.plots, rue.checks),
+    *(rue.policy, rue.errors, rue.tokens, rue.losses, rue.plots, rue.checks, rue.left_out),
 )
 
 

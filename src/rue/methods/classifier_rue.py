@@ -71,7 +71,7 @@ class ClassifierRUE:
                 **evidence.describe(),
                 "residual": residual,
                 "effective_parameters": evidence.rest.left.effective,
-                "temperature": shrinkage.unit**0.5,
+                "temperature": None if shrinkage.limit else shrinkage.unit**0.5,  # a limit is no answer
                 "weights": {"resampling": shrinkage.resampling, "scarcity": shrinkage.scarcity},
                 "left_out_nll": shrinkage.nll,
                 "second_opinion": 0.0 if second is None else second.share,

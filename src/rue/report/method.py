@@ -86,6 +86,7 @@ def _damping(case: Case, said: dict[str, Any]) -> list[Block]:
 
 def _calibration(said: dict[str, Any]) -> list[Block]:
     labels = {
+        "left_out": "Left-out predictions by",
         "effective_parameters": "Effective parameters",
         "effective_share": "Effective parameters for each training row",
         "temperature": "Temperature",
@@ -95,7 +96,8 @@ def _calibration(said: dict[str, Any]) -> list[Block]:
         "held_out": "Held-out rows",
     }
     notes = {
-        "effective_share": f"n = {said['n']}; above 0.3 leave-one-out is optimistic",
+        "left_out": said.get("left_out_why"),
+        "effective_share": f"n = {said['n']}",
         "degrees": "infinite is Gaussian",
         "left_out_nll": f"n = {said.get('calibrated_on', said['n'])}",
         "left_out_std": f"n = {said['n']}",
