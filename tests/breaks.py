@@ -986,8 +986,8 @@ BREAKS = [
     Break(
         "disagreement left away",
         "methods/calibrated_rue.py",
-        "0.0 if honest is None else outer(",
-        "0.0 if True else outer(",
+        "return outer(torch.where(strange[:, None], apart.clamp(-most, most), apart))",
+        "return 0.0 * outer(apart)",
         SOURCES,
     ),
     Break(

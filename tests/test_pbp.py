@@ -399,7 +399,7 @@ def test_networks_that_pbp_cannot_train_are_refused_with_advice(module, said):
 def test_other_losses_weights_and_settings_are_refused_with_advice():
     X, y = regression(20, seed=0)
     loss = nn.HuberLoss(reduction="none")
-    with pytest.raises(ModelError, match=r'the loss is .*HuberLoss.* loss="squared_error"'):
+    with pytest.raises(ModelError, match=r'the loss is .*huber.* loss="squared_error"'):
         PBP(epochs=1).fit(rue.wrap(nn.Sequential(*net(3, 4, 1), nn.Flatten(0)), loss=loss, l2=1.0), (X, y))
     with pytest.raises(DataError, match="leave weight out"):
         PBP(epochs=1).fit(wrapped(net(3, 4, 1)), rue.Data(X, y, weight=np.arange(20.0)))

@@ -130,13 +130,13 @@ def test_streaming_over_rows_that_do_not_fit_changes_nothing(grouped, meat, monk
 def test_without_a_penalty_a_net_with_too_many_parameters_is_damped_and_says_so():
     case = cases.convolution()
     with pytest.warns(rue.errors.RueWarning, match="singular without damping"):
-        auditor = rue.LinearRUE().fit(case.wrap(l2=None), (case.X, case.y))
+        auditor = rue.LinearRUE().fit(case.wrap(l2=0.0), (case.X, case.y))
     audit = auditor.audit(case.X_new)
     assert audit.facts["damping"] > 0
     assert "singular" in audit.facts["damping_reason"]
     assert any("singular" in text for text in audit.facts["warnings"])
     assert audit.facts["l2"] == 0
-    same = rue.LinearRUE(damping=MeanFraction()).fit(case.wrap(l2=None), (case.X, case.y)).audit(case.X_new)
+    same = rue.LinearRUE(damping=MeanFraction()).fit(case.wrap(l2=0.0), (case.X, case.y)).audit(case.X_new)
     np.testing.assert_allclose(audit.score, same.score)
 
 

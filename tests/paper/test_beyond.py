@@ -58,7 +58,7 @@ def test_least_squares_of_a_linear_model_is_ridge_regression():
     )
     design = np.hstack([X.numpy(), np.ones((40, 1))]).astype(np.float64)
     wanted = np.linalg.solve(design.T @ design + 2.0 * np.eye(4), design.T @ y.numpy())
-    np.testing.assert_allclose(found.theta, wanted, atol=2e-5)
+    np.testing.assert_allclose(found.theta, wanted, atol=5e-5)  # in float32: builds of torch differ by 2e-5
 
 
 def test_a_network_is_trained_to_a_stationary_point():
