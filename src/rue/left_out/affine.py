@@ -6,7 +6,7 @@ from typing import Protocol, Self, TypeVar
 
 from torch import Tensor
 
-from rue.concepts import Batch, Coupling, Family, Inputs, Objective, Solution, TrainingSet
+from rue.concepts import Batch, Coupling, Family, Inputs, Objective, Solution
 
 Movable = TypeVar("Movable", bound="Convex")
 
@@ -94,8 +94,3 @@ class Diagonal:
     def solve(self, vectors: Tensor) -> Solution:
         """Divide every row of (q, r)."""
         return Solution(vectors.double() / self.diagonal, 0.0)
-
-
-def rows_of(data: TrainingSet, parts: tuple[Batch, ...]) -> FeatureRows:
-    """The same rows, weights and units, with other inputs."""
-    return FeatureRows(parts, data.weight, data.unit, data.units)

@@ -27,12 +27,12 @@ CHEAP = 2e10  # and none where forming the curvature alone takes a second or mor
 
 @dataclass(frozen=True)
 class Tangent:
-    """f(x) + J(x)(θ − θ̂) with the penalty ½λ‖θ − centre‖², or the network's own; `theta` is its own."""
+    """f(x) + J(x)(θ − θ̂) with the penalty ½λ‖θ − centre‖², at parameters of its own."""
 
     inner: Objective = field(repr=False)  # the network, at its own θ̂
     theta: Tensor = field(repr=False)  # (d,)
     centre: Tensor = field(repr=False)  # (d,)
-    strength: float | None  # λ; None for the network's own penalty
+    strength: float  # λ
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (c, k): one pass forward and one along the tangent."""
@@ -43,9 +43,7 @@ class Tangent:
         return jacobian(self.inner, inputs)
 
     def penalty(self, theta: Tensor) -> Tensor:
-        """The chosen one, or the network's own."""
-        if self.strength is None:
-            return self.inner.penalty(theta)
+        """½λ‖θ − centre‖²."""
         return 0.5 * self.strength * (theta - self.centre.to(theta)).square().sum()
 
     def at(self, theta: Tensor) -> Self:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf
 from typing import Any
 
@@ -63,6 +64,7 @@ class Fitting:
         asked = settings.damping is not None or not isinstance(settings.curvature, GaussNewton)
         chosen = rule or (Influence() if asked else Chosen())
 
+        @cache
         def own() -> Inverted:
             curvature = settings.curvature.at(self.model, self.data)
             return invert(curvature, settings.damping, settings.solver, gauge(self.model, self.data))
