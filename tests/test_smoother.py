@@ -177,14 +177,21 @@ def few_trees(monkeypatch):
 
 def of_trees(found):
     """What trees said of a row; one factor of all rows, as the noise is, makes squares right on average."""
-    return found.out_of_bag / found.scale
+    return found.out_of_bag / found.scale * found.unit**2
+
+
+def predictions_of(points, outputs=1):
+    """A column of the points that has other units than the errors, for each output."""
+    return 50 * points[:, -1:] * np.ones(outputs)
 
 
 def test_what_trees_say_of_a_row_they_never_saw_does_not_depend_on_its_error(few_trees):
     points, errors, unit = rows_of(0, 120), rows_of(1, 120, 1), np.arange(120)
     poisoned = errors.copy()
     poisoned[17] += 1000
-    one, other = (of_trees(error_model(points, e, np.ones(120), unit, seed=0)) for e in (errors, poisoned))
+    one, other = (
+        of_trees(error_model(points, predictions_of(points), e, np.ones(120), unit, seed=0)) for e in (errors, poisoned)
+    )
     assert other[17] == pytest.approx(one[17], rel=1e-9)
     assert (np.delete(other, 17) > 5 * np.delete(one, 17)).any()
 
@@ -193,7 +200,8 @@ def test_groups_leave_the_forest_together(few_trees):
     points, errors, group = rows_of(0, 120), rows_of(1, 120, 2), np.arange(120) % 12
     own = group == 3
     poisoned = errors + 1000.0 * own[:, None]
-    one, other = (of_trees(error_model(points, e, np.ones(120), group, seed=0)) for e in (errors, poisoned))
+    said = predictions_of(points, 2)
+    one, other = (of_trees(error_model(points, said, e, np.ones(120), group, seed=0)) for e in (errors, poisoned))
     np.testing.assert_allclose(other[own], one[own], rtol=1e-9)
     assert (other[~own] > 5 * one[~own]).any()
 
@@ -203,29 +211,32 @@ def test_a_row_without_weight_teaches_the_forest_nothing(few_trees):
     weight = np.ones(120)
     weight[::4] = 0
     poisoned = np.where(weight[:, None] > 0, errors, 1e6)
-    one, other = (error_model(points, e, weight, np.arange(120), seed=0) for e in (errors, poisoned))
-    np.testing.assert_allclose(other(points), one(points), rtol=1e-9)
+    said = predictions_of(points)
+    one, other = (error_model(points, said, e, weight, np.arange(120), seed=0) for e in (errors, poisoned))
+    np.testing.assert_allclose(other(points, said), one(points, said), rtol=1e-9)
     assert other.out_of_bag.max() < 100
 
 
 def test_the_forest_finds_where_errors_are_large(few_trees):
     points = rows_of(0, 400)
     errors = np.exp(points[:, :1]) * rows_of(1, 400, 1)
-    found = error_model(points, errors, np.ones(400), np.arange(400), seed=0)
+    found = error_model(points, predictions_of(points), errors, np.ones(400), np.arange(400), seed=0)
     assert stats.spearmanr(found.out_of_bag[:, 0], points[:, 0]).statistic > 0.7
     new = rows_of(2, 200)
-    assert stats.spearmanr(found(new)[:, 0], new[:, 0]).statistic > 0.7
-    assert (found(new) > 0).all()
+    expected = found(new, predictions_of(new))
+    assert stats.spearmanr(expected[:, 0], new[:, 0]).statistic > 0.7
+    assert (expected > 0).all()
 
 
-@given(seed, st.sampled_from([1e-6, 1.0, 1e6]))
+@given(seed, st.sampled_from([1e-12, 1e-6, 1.0, 1e6, 1e12]))
 @settings(max_examples=5)
 def test_expected_squares_are_right_on_average_whatever_the_sign_and_the_unit(seed, unit):
     points, errors, weight = rows_of(seed, 120), rows_of(seed + 1, 120, 2), np.random.default_rng(seed).random(120)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rue.calibrate.error_model.TREES", 40)
-        one = error_model(points, errors, weight, np.arange(120), seed=0)
-        other = error_model(points, -unit * errors, weight, np.arange(120), seed=0)
+        said = predictions_of(points, 2)
+        one = error_model(points, said, errors, weight, np.arange(120), seed=0)
+        other = error_model(points, unit * said, -unit * errors, weight, np.arange(120), seed=0)
     wanted = np.average(errors**2, axis=0, weights=weight)
     np.testing.assert_allclose(np.average(one.out_of_bag, axis=0, weights=weight), wanted, rtol=1e-9)
     np.testing.assert_allclose(other.out_of_bag, unit**2 * one.out_of_bag, rtol=1e-6)

@@ -21,16 +21,18 @@ class ErrorModel:
     """Squared errors to expect at inputs, and what trees that never saw a training row said of it.
 
     The forest learns absolute errors, of which a few large ones decide less; `scale` makes their squares right on
-    average.
+    average. Predictions and errors come to it in units of the mean error: trees take numbers for equal that differ
+    by less than rounding does near one.
     """
 
     forest: Any = field(repr=False)
+    unit: float
     scale: Array = field(repr=False)  # (k,)
     out_of_bag: Array = field(repr=False)  # (n, k)
 
-    def __call__(self, points: Array) -> Array:
-        """Expected squared errors at points (c, p): (c, k)."""
-        return self.scale * _columns(self.forest.predict(_narrow(points))) ** 2
+    def __call__(self, points: Array, prediction: Array) -> Array:
+        """Expected squared errors at standardised points (c, p) with predictions (c, k): (c, k)."""
+        return self.scale * _columns(self.forest.predict(_described(points, prediction / self.unit))) ** 2
 
 
 def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
@@ -41,14 +43,19 @@ def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
     return root.unsqueeze(-1) * root.unsqueeze(-2) * correlation
 
 
-def error_model(points: Array, errors: Array, weight: Array, unit: np.ndarray, seed: int) -> ErrorModel:
-    """Grow the forest on points (n, p) and errors (n, k); groups leave the training of their trees together."""
+def error_model(
+    points: Array, prediction: Array, errors: Array, weight: Array, group: np.ndarray, seed: int
+) -> ErrorModel:
+    """Grow the forest on standardised points (n, p), left-out predictions (n, k) and what these miss (n, k).
+
+    Groups leave the training of their trees together. What a row was fitted to would leak its target.
+    """
     from sklearn.base import clone
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.model_selection import GroupKFold
 
     n = len(points)
-    grouped = len(np.unique(unit)) < n
+    grouped = len(np.unique(group)) < n
     forest = RandomForestRegressor(
         TREES,
         min_samples_leaf=LEAF,
@@ -58,19 +65,20 @@ def error_model(points: Array, errors: Array, weight: Array, unit: np.ndarray, s
         random_state=seed,
         n_jobs=torch.get_num_threads(),
     )
-    size = np.abs(errors)
-    narrow, target = _narrow(points), size[:, 0] if size.shape[1] == 1 else size
+    unit = float(np.average(np.abs(errors), axis=0, weights=weight).mean()) or 1.0
+    size, narrow = np.abs(errors) / unit, _described(points, prediction / unit)
+    target = size[:, 0] if size.shape[1] == 1 else size
     forest.fit(narrow, target, sample_weight=weight)
     if grouped:
         apart = np.empty_like(size)
-        for kept, held in GroupKFold(min(FOLDS, len(np.unique(unit)))).split(narrow, groups=unit):
+        for kept, held in GroupKFold(min(FOLDS, len(np.unique(group)))).split(narrow, groups=group):
             own = clone(forest).fit(narrow[kept], target[kept], sample_weight=weight[kept])
             apart[held] = _columns(own.predict(narrow[held]))
     else:
         apart = _seen(_columns(forest.oob_prediction_), size, weight)
-    square, expected = (np.average(values**2, axis=0, weights=weight) for values in (size, apart))
+    square, expected = (np.average(values**2, axis=0, weights=weight) for values in (errors, apart))
     scale = square / np.where(expected > 0, expected, 1.0)
-    return ErrorModel(forest, scale, scale * apart**2)
+    return ErrorModel(forest, unit, scale, scale * apart**2)
 
 
 def _seen(found: Array, size: Array, weight: Array) -> Array:
@@ -83,5 +91,5 @@ def _columns(values: Any) -> Array:
     return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
 
 
-def _narrow(points: Array) -> Any:
-    return points.astype(np.float32)  # what trees compare with
+def _described(points: Array, prediction: Array) -> Any:
+    return np.hstack([points, prediction]).astype(np.float32)  # what trees compare with

@@ -14,7 +14,7 @@ from rue.left_out.evidence import AtRest, Evidence, Honest, Own, Source
 from rue.left_out.honest import Mixed, OfTangent, mixed, share_of_first
 from rue.left_out.one_step import left_out
 from rue.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
-from rue.left_out.tangent import RefittedTangent, Tangent, refitted_tangent
+from rue.left_out.tangent import RefittedTangent, at_own, refitted_tangent
 from rue.left_out.witness import Witness, joined, witness
 from rue.solve.choice import invert
 from rue.trees import leaves
@@ -190,7 +190,7 @@ def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | No
     undetermined = l2 == 0 and model.theta.numel() > data.n * outputs(model, next(data.batches()).inputs).shape[1]
     if undetermined or raw_steps(seen, l2 * away) > FAR:
         return None
-    tangent = Tangent(model, model.theta, model.centre, l2)
+    tangent = at_own(model, model.centre, l2)
     inverted = invert(GaussNewton().at(tangent, data), None, None, gauge(model, data))
     if inverted.damped.warning or distance(tangent, seen, inverted.inverse).steps > CLOSE:
         return None
@@ -227,7 +227,7 @@ def _resting(found: RefittedTangent, data: Rows) -> AtRest:
 
 
 def _facts(found: RefittedTangent) -> Facts:
-    return {"l2_chosen": found.model.strength, "l2_at_limit": found.limit}
+    return {"tangent_penalty": found.model.strength, "tangent_penalty_at_limit": found.limit}
 
 
 def _witness(model: Model, data: Rows, seed: int) -> Witness | None:

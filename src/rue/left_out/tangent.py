@@ -12,7 +12,7 @@ from rue.derivatives import jacobian, jacobian_batches, on_the_tangent, outputs
 from rue.left_out.affine import FeatureRows
 from rue.left_out.path import best_refit, downhill, gradient, value_of
 from rue.left_out.rest import distance, reweighted
-from rue.left_out.spectrum import Spectrum, spectrum
+from rue.left_out.spectrum import spectrum
 from rue.randomness import generator
 from rue.solve.choice import Inverted, invert
 from rue.trees import take
@@ -27,12 +27,13 @@ CHEAP = 2e10  # and none where forming the curvature alone takes a second or mor
 
 @dataclass(frozen=True)
 class Tangent:
-    """f(x) + J(x)(θ − θ̂) with the penalty ½λ‖θ − centre‖², at parameters of its own."""
+    """f(x) + J(x)(θ − θ̂) with the penalty ½λ Σ metric·(θ − centre)², at parameters of its own."""
 
     inner: Objective = field(repr=False)  # the network, at its own θ̂
     theta: Tensor = field(repr=False)  # (d,)
     centre: Tensor = field(repr=False)  # (d,)
     strength: float  # λ
+    metric: Tensor = field(repr=False)  # (d,)
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (c, k): one pass forward and one along the tangent."""
@@ -43,8 +44,8 @@ class Tangent:
         return jacobian(self.inner, inputs)
 
     def penalty(self, theta: Tensor) -> Tensor:
-        """½λ‖θ − centre‖²."""
-        return 0.5 * self.strength * (theta - self.centre.to(theta)).square().sum()
+        """½λ Σ metric·(θ − centre)²."""
+        return 0.5 * self.strength * (self.metric.to(theta) * (theta - self.centre.to(theta)).square()).sum()
 
     def at(self, theta: Tensor) -> Self:
         """The same at other parameters."""
@@ -82,11 +83,16 @@ def refitted_tangent(
 ) -> RefittedTangent:
     """Refit the tangent under a penalty of this strength; without one, the strength whose left-out loss is least."""
     if strength is not None:
-        start, limit = Tangent(model, model.theta, centre, strength), False
+        start, limit = at_own(model, centre, strength), False
     else:
         start, limit = _searched(model, data, centre, seed)
     settled, inverted = settle(start, data, seed, logits)
     return RefittedTangent(settled, inverted, limit)
+
+
+def at_own(model: Objective, centre: Tensor, strength: float) -> Tangent:
+    """The tangent at the network's own parameters, under a plain l2."""
+    return Tangent(model, model.theta, centre, strength, torch.ones_like(model.theta))
 
 
 def settle(start: Tangent, data: TrainingSet, seed: int, logits: int) -> tuple[Tangent, Inverted]:
@@ -117,17 +123,30 @@ def _searched(model: Objective, data: TrainingSet, centre: Tensor, seed: int) ->
     n, k, d = wide.shape
     weight = seen.weight.to(wide.device).repeat_interleave(k)
     most = None if model.family.gaussian else DIRECTIONS
-    found = spectrum(wide.view(n * k, d), weight, most)
-    found_rows = along(seen, found)
-    best = best_refit(model, found_rows, found.values)
-    theta = centre.double() + found.basis @ best.model.theta
-    return Tangent(model, theta.to(model.theta), centre, best.model.strength), best.limit
+    metric = _metric(wide.view(n * k, d)[weight > 0], model.theta.double())
+    found = spectrum(wide.view(n * k, d) * metric.rsqrt(), weight, most)
+    basis = metric.rsqrt()[:, None] * found.basis
+    best = best_refit(model, along(seen, basis), found.values)
+    theta = centre.double() + basis @ best.model.theta
+    return Tangent(model, theta.to(model.theta), centre, best.model.strength, metric), best.limit
 
 
-def along(rows: FeatureRows, found: Spectrum) -> FeatureRows:
-    """The same rows in the coordinates of a spectrum."""
+def _metric(gradients: Tensor, theta: Tensor) -> Tensor:
+    """The largest squared gradient of every parameter (d,): a penalty in it does not know the parameters' units.
+
+    Not the mean: a parameter that only few rows move would be let go to fit them. One that no row moves is shrunk by
+    its own size, as strongly as others are by theirs.
+    """
+    found = gradients.square().amax(0)
+    typical = float((found * theta.square()).mean())
+    unmoved = torch.where(theta != 0, typical / theta.square(), 1.0)
+    return torch.where(found > 0, found, unmoved)
+
+
+def along(rows: FeatureRows, basis: Tensor) -> FeatureRows:
+    """The same rows in the coordinates of a basis (q, r)."""
     parts = tuple(
-        batch._replace(inputs={"offset": batch.inputs["offset"], "features": batch.inputs["features"] @ found.basis})
+        batch._replace(inputs={"offset": batch.inputs["offset"], "features": batch.inputs["features"] @ basis})
         for batch in rows.parts
     )
     return replace(rows, parts=parts)

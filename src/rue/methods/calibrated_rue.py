@@ -43,14 +43,9 @@ from rue.solve.damping import MeanFraction
 Tails = Literal["student", "gaussian"]
 
 TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity")
-AT_REST = (
-    0,
-    1,
-    2,
-    3,
-    4,
-)  # the terms that are weighed; where the left-out rows are an honest model's, the tangent's own
-ELSEWHERE = (0, 3)  # terms add noise rather than tell of errors: two halves of 14 tables, see docs/practice.md
+# The terms that are weighed. Where the left-out rows are an honest model's, the tangent's own terms add noise rather
+# than tell of errors: two halves of 14 tables, see docs/practice.md
+AT_REST, ELSEWHERE = (0, 1, 2, 3, 4), (0, 3)
 DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
 ROWS = 2_500  # training rows that the weights are fitted on, at most
 TRIAL_ROWS = 1_000  # and the damping chosen on
@@ -208,7 +203,7 @@ class CalibratedSpread:
         resampling, plain = (moved @ moved.mT for moved in (rows @ self.view.steps.T, rows @ self.plain.T))
         points = coordinates(inputs)
         smoothed, unlike = self._compare(rows, own, self.known.standardise(points))
-        expected = self.known.errors(np.hstack([self.known.standardise(points), predicted.double().cpu().numpy()]))
+        expected = self.known.errors(self.known.standardise(points), predicted.double().cpu().numpy())
         terms = [
             torch.as_tensor(self.known.noise).to(own).expand_as(own),
             resampling,
@@ -217,17 +212,16 @@ class CalibratedSpread:
             self.known.variance * own,
         ]
         weighed = [float(weight) * term for weight, term in zip(self.weights, terms, strict=True)]
-        guard = self._guard(torch.stack(weighed).sum(0), own, unlike)
-        scarcity = weighed[4] + torch.diag_embed(guard)
-        noise = weighed[0] + weighed[2] + weighed[3] + scarcity + self._disagreement(predicted, inputs, own, unlike)
-        total = noise + weighed[1]
+        seen = torch.stack(weighed).sum(0) + self._disagreement(predicted, inputs, own, unlike)
+        guard = torch.diag_embed(self._guard(seen, own, unlike))
+        total = seen + guard
         return Assessment(
             predicted,
             plain,
-            noise,
+            total - weighed[1],
             score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
             total=total,
-            scarcity=scarcity,
+            scarcity=weighed[4] + guard,
             scarce=(unlike | self.support.beyond(_mean_diagonal(own))).double(),
             residual=residual,
         )
@@ -244,18 +238,19 @@ class CalibratedSpread:
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
         return torch.cat(smoothed).view_as(own), torch.cat(unlike)
 
-    def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor | float:
+    def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
         """ddᵀ (c, k, k) of the distance to the model that the left-out residuals are of.
 
-        That model is no judge of inputs unlike its rows: there the distance counts as all residuals do, at most.
+        That model is no judge of inputs unlike its rows: beyond the size of all residuals, the distance counts there
+        by its logarithm.
         """
         honest = self.known.evidence.honest
         if honest is None:
-            return 0.0
+            return torch.zeros_like(own)
         apart = predicted.double() - honest(inputs)
-        most = torch.as_tensor(self.known.overall).to(apart).sqrt().expand_as(apart)
+        times = (apart.abs() / torch.as_tensor(self.known.overall).to(apart).sqrt()).clamp_min(1)
         strange = unlike | self.support.beyond(_mean_diagonal(own))
-        return outer(torch.where(strange[:, None], apart.clamp(-most, most), apart))
+        return outer(torch.where(strange[:, None], apart / times * (1 + times.log() / 2).sqrt(), apart))
 
     def _guard(self, total: Tensor, own: Tensor, unlike: Tensor) -> Tensor:
         """Variance (c, k) to add where local terms cannot be believed.
@@ -277,8 +272,7 @@ def _known(fit: Fitting, evidence: Evidence, root: Tensor, seed: int) -> Known:
     weight = fit.data.weight.cpu().numpy()
     slope = evidence.slope.cpu().numpy()
     standardise, points = training_points(fit.data)
-    described = np.hstack([points, evidence.prediction.cpu().numpy()])  # what a row was fitted to would leak its target
-    errors = error_model(described, slope, weight, fit.data.unit.cpu().numpy(), seed)
+    errors = error_model(points, evidence.prediction.cpu().numpy(), slope, weight, fit.data.unit.cpu().numpy(), seed)
     noise = (slope * (weight / weight.sum())[:, None]).T @ slope
     if not (np.diagonal(noise) > 0).all():
         raise NumericalError(

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 
 from rue.auditor import Auditor
@@ -34,9 +33,9 @@ class ErrorForest:
             inverted = fit.invert(GaussNewton(), None, None)
             left = left_out(fit.model, fit.data, inverted.inverse)
             standardise, points = training_points(fit.data)
-            described = np.hstack([points, left.prediction.cpu().numpy()])
-            missed, weight = left.slope.cpu().numpy(), fit.data.weight.cpu().numpy()
-            errors = error_model(described, missed, weight, fit.data.unit.cpu().numpy(), self.seed)
+            seen, missed = left.prediction.cpu().numpy(), left.slope.cpu().numpy()
+            weight, unit = fit.data.weight.cpu().numpy(), fit.data.unit.cpu().numpy()
+            errors = error_model(points, seen, missed, weight, unit, self.seed)
             return fit.auditor(ExpectedError(standardise, errors), inverted.describe(), noise=False)
 
 
@@ -50,6 +49,6 @@ class ExpectedError:
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Expected squared errors as noise, output by output."""
         predicted = outputs(model, inputs)
-        points = np.hstack([self.standardise(coordinates(inputs)), predicted.double().cpu().numpy()])
-        expected = torch.as_tensor(self.errors(points), device=predicted.device)
+        found = self.errors(self.standardise(coordinates(inputs)), predicted.double().cpu().numpy())
+        expected = torch.as_tensor(found, device=predicted.device)
         return Assessment(predicted, noise=torch.diag_embed(expected), score=expected.sum(1).sqrt())

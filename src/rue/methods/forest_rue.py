@@ -135,10 +135,8 @@ class ForestSpread:
             return Assessment(predicted, torch.from_numpy(covariance), score=votes)
         if self.errors is None:
             return Assessment(predicted, torch.from_numpy(covariance))
-        points = np.hstack([self.errors.standardise(coordinates(inputs)), predicted.numpy()])
-        expected = error_covariance(
-            torch.from_numpy(self.errors.model(points)), torch.from_numpy(self.errors.noise)
-        ).numpy()
+        found = self.errors.model(self.errors.standardise(coordinates(inputs)), predicted.numpy())
+        expected = error_covariance(torch.from_numpy(found), torch.from_numpy(self.errors.noise)).numpy()
         steady, resampling, local = self.errors.weights
         noise = steady * self.errors.noise + local * expected
         total = noise + resampling * covariance
@@ -178,9 +176,8 @@ def _out_of_bag(known: Known) -> Judged:
 def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:
     """Weights of the three terms under which the out-of-bag residuals are most likely."""
     standardise, points = training_points(fit.data)
-    described = np.hstack([points[judged.rows], judged.prediction])
     weight, unit = known.weight[judged.rows], fit.data.unit.numpy()[judged.rows]
-    errors = error_model(described, judged.residual, weight, unit, seed)
+    errors = error_model(points[judged.rows], judged.prediction, judged.residual, weight, unit, seed)
     noise = (judged.residual * (weight / weight.sum())[:, None]).T @ judged.residual
     drawn = torch.randperm(len(judged.rows), generator=generator(seed))[:ROWS].sort().values.numpy()
     rows = judged.rows[drawn]

@@ -70,7 +70,11 @@ class LinearRUE:
         if not (fit.model.stated or chosen or family.coupled) and family.joint and family.stationary:
             found = rested_tangent(fit.model, fit.data)
             if found is not None:
-                return found.model, found.inverted, {**found.inverted.describe(), "l2_chosen": found.model.strength}
+                return (
+                    found.model,
+                    found.inverted,
+                    {**found.inverted.describe(), "tangent_penalty": found.model.strength},
+                )
         inverted = fit.invert(self.curvature, self.damping, self.solver)
         return fit.model, inverted, inverted.describe()
 
