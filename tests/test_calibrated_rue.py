@@ -587,7 +587,7 @@ def test_too_many_effective_parameters_are_not_left_to_influence():
     asked = rue.CalibratedRUE().fit(wrap(net, 0.05), (X, y), left_out=rue.left_out.Influence())
     assert asked.facts["effective_share"] > 0.3
     assert asked.facts["left_out"] == "influence at rest"
-    assert chosen.facts["left_out"] == "linearised and witness"
+    assert chosen.facts["left_out"] in ("witness", "linearised and witness")
     assert chosen.facts["left_out_why"]
     assert chosen.facts["warnings"] == ()
 

@@ -163,7 +163,7 @@ def test_too_many_effective_parameters_are_not_left_to_influence():
     assert asked.facts["effective_parameters"] > 0.3 * 12
     assert asked.facts["left_out"] == "influence at rest"
     assert asked.facts["second_opinion"] == 0
-    assert chosen.facts["left_out"] == "linearised and witness"
+    assert chosen.facts["left_out"] in ("witness", "linearised and witness")
     assert 0.5 <= chosen.facts["second_opinion"] <= 1
 
 

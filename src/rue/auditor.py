@@ -28,7 +28,7 @@ from rue.explain.explain import Explainer
 from rue.explain.explanation import Explanation, Explanations
 from rue.explain.lens import Lens
 from rue.explain.target import explained_number
-from rue.held_out import HeldOut, HeldOutClasses, held_out, held_out_classes
+from rue.held_out import HeldOut, HeldOutClasses, held_out, held_out_classes, pair, surprise
 from rue.progress import track
 from rue.randomness import untouched
 from rue.respond import responded
@@ -127,12 +127,7 @@ class Auditor:
 
     def validated(self, validation: Any) -> "Auditor":
         """The same by validation rows, a pair (X, y): as `calibrate`, but training may have been stopped on them."""
-        if not isinstance(validation, tuple | list) or len(validation) != 2:
-            raise DataError(
-                f"validation is a {type(validation).__name__}, expected a pair (X, y) of rows that the model was not "
-                "trained on; rows that training was stopped on will do"
-            )
-        X, y = validation
+        X, y = pair(validation)
         return self._held_out(X, y, None, stopping=True)
 
     def _held_out(self, X: Any, y: Any, group: Any, stopping: bool) -> "Auditor":
@@ -143,7 +138,11 @@ class Auditor:
         plain = replace(self, held_out=None)._of_outputs(X)
         targets = y if self.model.response is None else self._encoded(y).reshape(plain.prediction.shape)
         measured = held_out(plain, targets, group, stopping)
-        return replace(self, held_out=measured, facts={**self.facts, "held_out": len(plain)})
+        said = surprise(plain, targets) if stopping else ()
+        for text in said:
+            warnings.warn(text, RueWarning, stacklevel=4)
+        facts = {**self.facts, "held_out": len(plain), "warnings": (*self.facts["warnings"], *said)}
+        return replace(self, held_out=measured, facts=facts)
 
     def check(
         self,

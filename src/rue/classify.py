@@ -117,6 +117,18 @@ def log_likelihood(decision: Decision, shares: Tensor, targets: Tensor) -> Tenso
     return logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
+def class_shares(decision: Decision, targets: Tensor, weight: Tensor, k: int) -> Tensor:
+    """How often the classes of k logits are among targets, with weights (n,) that sum to one: (classes,).
+
+    >>> class_shares("largest", torch.tensor([0, 1, 1, 1]), torch.full((4,), 0.25), 2)
+    tensor([0.2500, 0.7500])
+    """
+    if targets.dim() == 1:
+        return weight.new_zeros(k).index_add_(0, targets, weight)
+    yes = (weight[:, None] * targets.to(weight)).sum(0)
+    return torch.cat([1 - yes, yes]) if decision == "signs" and k == 1 else yes
+
+
 def entropy(decision: Decision, shares: Tensor, k: int) -> Tensor:
     """Of probabilities (c, classes) of k logits, in nats: (c,)."""
     found = alternatives(decision, shares, k)

@@ -13,6 +13,8 @@ from rue.errors import DataError, NumericalError, ShapeError
 from rue.result import Array, Audit, Interval, Labels, PredictionSet
 
 WORTH = 100  # validation rows that count as much as what the training rows said of the spread
+FEWEST = 2  # validation rows
+SURPRISING = 3.0  # times the expected size of errors
 RANGE = log(1e6)  # of the factor that is looked for, either way
 
 
@@ -48,6 +50,37 @@ class HeldOutClasses:
         said = _stopped(level, self.scores) if self.stopping else self.scores.guarantee(level, group)
         said = said.replace("interval", "set").replace("infinite", "of all classes")
         return PredictionSet(1 - probability <= reach[:, None], said)
+
+
+def pair(validation: Any) -> tuple[Any, Any]:
+    """Validation rows as they must be given."""
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise DataError(
+            f"validation is a {type(validation).__name__}, expected a pair (X, y) of rows that the model was not "
+            "trained on; rows that training was stopped on will do"
+        )
+    X, y = validation
+    if len(y) < FEWEST:
+        raise DataError(
+            f"validation has {len(y)} rows, expected at least {FEWEST}, better a hundred; leave validation= away where "
+            "there are none"
+        )
+    return X, y
+
+
+def surprise(audit: Audit, y: Any) -> tuple[str, ...]:
+    """What to warn of where validation rows are missed by much more than expected."""
+    errors = audit.errors(y)
+    times = np.sqrt(
+        (errors**2).mean(axis=0) / np.diagonal(np.asarray(audit.total_covariance), axis1=1, axis2=2).mean(0)
+    )
+    if float(times.max()) <= SURPRISING:
+        return ()
+    return (
+        f"validation rows are missed by {float(times.max()):.3g} times what the training rows led to expect: are their "
+        "targets in the units of training (standardised, if they were), in the order of the rows, and the rows like "
+        "those of training? Expected errors follow them",
+    )
 
 
 def check_rows(group: Labels | None, rows: int) -> None:

@@ -1,12 +1,11 @@
 """Guards on every fit: is the expected error believable beside the targets and the training residuals?"""
 
-from math import sqrt
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rue.classify import log_likelihood, probability
+from rue.classify import class_shares, log_likelihood, probability
 from rue.concepts import Model
 from rue.data import Rows
 from rue.derivatives import outputs
@@ -23,7 +22,7 @@ TINY = 1e-12  # of the targets' size: a constant, up to rounding
 
 
 class Sizes(NamedTuple):
-    """Root mean squares over the training rows, of all outputs together."""
+    """Root mean squares over the training rows, of one output."""
 
     spread: float  # of the targets around their mean
     fitted: float  # of the residuals of the audited model
@@ -33,7 +32,9 @@ class Sizes(NamedTuple):
 def doubts(model: Model, data: Rows, evidence: Evidence) -> list[str]:
     """What to warn of; what cannot be true is refused."""
     if model.family.gaussian:
-        return _of_numbers(_sizes(model, data, evidence), evidence)
+        return list(
+            dict.fromkeys(text for sizes in _sizes(model, data, evidence) for text in _of_numbers(sizes, evidence))
+        )
     if model.family.decision in ("largest", "signs") and model.family.likelihood:
         return _of_classes(model, data, evidence)
     return []
@@ -69,30 +70,25 @@ def _of_numbers(sizes: Sizes, evidence: Evidence) -> list[str]:
     return []
 
 
-def _sizes(model: Model, data: Rows, evidence: Evidence) -> Sizes:
+def _sizes(model: Model, data: Rows, evidence: Evidence) -> list[Sizes]:
+    """Of every output by itself: they may have different units."""
     targets = _targets(data).double()
     fitted = torch.cat([outputs(model, batch.inputs) for batch in data.batches()]).double()
-    share = (data.weight / data.weight.sum()).to(targets)[:, None]
+    share = (data.weight / data.weight.sum()).to(targets)
     targets = targets.reshape(fitted.shape)
-    middle = (share * targets).sum(0)
-    spread = _root(share, targets - middle)
-    if spread <= TINY * float(targets.abs().max()):
-        spread = 0.0
-    return Sizes(spread, _root(share, targets - fitted), _root(share, evidence.slope))
+    spread = _roots(share, targets - share @ targets)
+    spread = torch.where(spread <= TINY * targets.abs().amax(0), 0.0, spread)
+    found = (spread, _roots(share, targets - fitted), _roots(share, evidence.slope))
+    return [Sizes(*each) for each in zip(*(part.tolist() for part in found), strict=True)]
 
 
 def _of_classes(model: Model, data: Rows, evidence: Evidence) -> list[str]:
     """Left-out likelihood against that of the classes' own shares."""
     assert model.family.decision is not None
     targets = _targets(data)
-    k = evidence.prediction.shape[1]
     weight = (data.weight / data.weight.sum()).to(evidence.prediction)
-    if targets.dim() == 1:
-        shares = torch.zeros(k, dtype=torch.float64, device=weight.device).index_add_(0, targets, weight)
-        blind = shares.expand(len(targets), k)
-    else:
-        yes = (weight[:, None] * targets.double()).sum(0)
-        blind = (torch.cat([1 - yes, yes]) if k == 1 else yes).expand(len(targets), -1)
+    usual = class_shares(model.family.decision, targets, weight, evidence.prediction.shape[1])
+    blind = usual.expand(len(targets), -1)
     known, found = (
         -float(weight @ log_likelihood(model.family.decision, shares, targets))
         for shares in (blind, probability(model.family.decision, evidence.prediction))
@@ -112,5 +108,5 @@ def _targets(data: Rows) -> Tensor:
     return found
 
 
-def _root(share: Tensor, values: Tensor) -> float:
-    return sqrt(float((share * values.square()).sum()) / values.shape[1])
+def _roots(share: Tensor, values: Tensor) -> Tensor:
+    return (share @ values.square()).sqrt()

@@ -55,6 +55,10 @@ def error_model(
     from sklearn.model_selection import GroupKFold
 
     n = len(points)
+    place = np.lexsort(np.hstack([weight[:, None], errors, prediction, points]).T)  # trees draw rows by their place
+    points, prediction, errors, weight, group = (
+        values[place] for values in (points, prediction, errors, weight, group)
+    )
     grouped = len(np.unique(group)) < n
     forest = RandomForestRegressor(
         TREES,
@@ -78,7 +82,7 @@ def error_model(
         apart = _seen(_columns(forest.oob_prediction_), size, weight)
     square, expected = (np.average(values**2, axis=0, weights=weight) for values in (errors, apart))
     scale = square / np.where(expected > 0, expected, 1.0)
-    return ErrorModel(forest, unit, scale, scale * apart**2)
+    return ErrorModel(forest, unit, scale, scale * apart[np.argsort(place)] ** 2)
 
 
 def _seen(found: Array, size: Array, weight: Array) -> Array:

@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 LOWEST = 0.25  # of the squared temperature that is best alone: small samples would go lower, and be too sure
 RANGE = 1e4  # of squared temperatures that are looked at, either way
 NEAR = 0.95  # of the logarithm of a limit: at it
+FLAT = 1e-9  # nats a row
 SPREAD = (1.0, 0.05)  # weights to start from
 
 
@@ -61,12 +62,13 @@ def best_temperature(decision: Decision, logits: Tensor, targets: Tensor, weight
     from scipy.optimize import minimize_scalar
 
     limit = float(np.log(RANGE))
-    found = minimize_scalar(
-        lambda log_unit: tempered_nll(decision, logits, targets, weight, float(np.exp(log_unit))),
-        bounds=(-limit, limit),
-        method="bounded",
-    )
-    return float(np.exp(found.x)), bool(abs(found.x) > NEAR * limit)
+
+    def cost(log_unit: float) -> float:
+        return tempered_nll(decision, logits, targets, weight, float(np.exp(log_unit)))
+
+    found = minimize_scalar(cost, bounds=(-limit, limit), method="bounded")
+    endless = cost(-limit) <= found.fun + FLAT  # every row is told right, and surer is no worse
+    return float(np.exp(found.x)), bool(abs(found.x) > NEAR * limit or endless)
 
 
 def tempered_nll(decision: Decision, logits: Tensor, targets: Tensor, weight: Tensor, unit: float) -> float:

@@ -2,13 +2,34 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from torch import Tensor
 
 from rue.concepts import Batch, Coupling, Family, Inputs, Objective, Solution
 
 Movable = TypeVar("Movable", bound="Convex")
+
+
+class Judge(Protocol):
+    """What outputs are worth beside targets: the part of an `Objective` that knows no parameters."""
+
+    @property
+    def family(self) -> Family:
+        """What the outputs mean."""
+        ...
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,)."""
+        ...
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """∂²ℓ/∂f², where it is known."""
+        ...
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """The loss of a family whose rows are coupled."""
+        ...
 
 
 class Convex(Objective, Protocol):
@@ -26,7 +47,7 @@ class Affine:
     Its inputs are dicts of an "offset" (c, k) and "features" (c, k, r).
     """
 
-    like: Objective = field(repr=False)  # whose loss it has
+    like: Judge = field(repr=False)  # whose loss it has
     theta: Tensor = field(repr=False)  # u (r,)
     strength: float  # λ
 

@@ -58,8 +58,10 @@ def share_of_first(decision: Decision | None, first: Tensor, second: Tensor, tar
     """The share of the first under which left-out outputs (n, k) of both together are best."""
     if decision is None:
         apart, missed = first - second, targets - second
-        square = float((weight[:, None] * apart.square()).sum())
-        best = float((weight[:, None] * apart * missed).sum()) / square if square > 0 else 1.0
+        least = weight @ missed.square()  # of every output, so that their units do not matter
+        counts = weight[:, None] / torch.where(least > 0, least, 1.0)
+        square = float((counts * apart.square()).sum())
+        best = float((counts * apart * missed).sum()) / square if square > 0 else 1.0
         return min(1.0, max(0.0, best))
 
     def likelihood(share: float) -> float:

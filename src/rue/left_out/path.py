@@ -10,7 +10,7 @@ from rue.concepts import Objective, Solving, TrainingSet
 from rue.curvature import GaussNewton
 from rue.derivatives import loss_hessian, outputs, weighted_gradients
 from rue.errors import NotConvergedError, RueError
-from rue.left_out.affine import Affine, Diagonal, FeatureRows, Movable
+from rue.left_out.affine import Affine, Diagonal, FeatureRows, Judge, Movable
 from rue.left_out.one_step import LeftOut, left_out, left_out_losses
 from rue.solve.dense import Cholesky
 
@@ -36,7 +36,7 @@ class Refitted:
     limit: bool = False  # the strongest or weakest penalty that was tried was the best
 
 
-def best_refit(like: Objective, rows: FeatureRows, spectrum: Tensor) -> Refitted:
+def best_refit(like: Judge, rows: FeatureRows, spectrum: Tensor) -> Refitted:
     """The strength with the least left-out loss; features are in coordinates where Σ w zzᵀ is diag(spectrum)."""
     unit = float(spectrum.sum()) / rows.n
     start = Affine(like, torch.zeros_like(spectrum), unit)

@@ -25,6 +25,7 @@ CROWDED = 0.2  # effective parameters a row above which influence is not to be r
 # A network's gradients were shaped by the very labels that are left out of its tangent: the more of the rows' freedom
 # it takes, the less its tangent's left-out predictions are to be believed; from a third of it on, not at all
 LEAK = 3.0
+MUCH = 4.0  # times the loss of the tangent that is not believed: the witness is then a poor one, and is warned of
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,19 @@ def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
     prediction = mixed(decision, first, second, share)
     honest = Mixed(OfTangent(found.model), seen.says, share, decision)
     facts = {**_facts(found), "tangent_share": share, "witness_kernel": seen.says.kernel.shares}
-    return _evidence("linearised and witness", why, rest, prediction, data, honest, facts)
+    source: Source = "linearised and witness" if share else "witness"
+    made = _evidence(source, why, rest, prediction, data, honest, facts)
+    alone = _evidence("linearised", why, rest, first, data, None, {}).loss
+    return made if trusted or alone > made.loss / MUCH else replace(made, warning=_poor(made, alone))
+
+
+def _poor(made: Evidence, alone: float) -> str:
+    return (
+        f"the witness, a kernel model of the same rows, misses left-out rows by far more (mean loss {made.loss:.3g}) "
+        f"than the network's own tangent ({alone:.3g}), which has seen too many labels to be believed; where inputs "
+        "are ids, images or texts, or depend on each other in ways a kernel cannot learn, expected errors are likely "
+        "too large; give validation= rows, or left_out=rue.left_out.Linearised() at your own risk"
+    )
 
 
 def _of_tangent(found: RefittedTangent, data: Rows, why: str) -> Evidence:

@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rue.concepts import Batch, Inputs, Objective, TrainingSet
+from rue.concepts import Batch, Coupling, Family, Inputs, Objective, TrainingSet
 from rue.derivatives import outputs
 from rue.features import Standardiser, coordinates, training_points
 from rue.left_out.affine import FeatureRows
 from rue.left_out.path import best_refit
 from rue.left_out.spectrum import FLAT, spectrum
 from rue.left_out.tangent import some_units
+from rue.losses.classes import bernoulli, cross_entropy
+from rue.losses.loss import Loss
 from rue.trees import leaves, map_leaves, take
 
 ROWS = 1_000  # that the witness learns from, at most; it has not seen the others
@@ -95,11 +97,40 @@ def witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
     rows = FeatureRows(
         (Batch(inputs, targets, weight, slice(0, len(seen))),), data.weight[chosen], unit, int(unit.max()) + 1
     )
-    best = best_refit(model, rows, values.repeat(k))
+    best = best_refit(model if model.family.gaussian else LabelLoss.of(model), rows, values.repeat(k))
     says = KernelModel(kernel, standardise, seen, basis, offset, best.model.theta.view(k, -1))
     prediction = torch.cat([says(batch.inputs) for batch in data.batches()])
     prediction[inside] = best.left.prediction
     return Witness(says, prediction, best.limit)
+
+
+@dataclass(frozen=True)
+class LabelLoss:
+    """The likelihood of labels: weights of classes and smoothed labels tilt a network, and not who judges it."""
+
+    family: Family
+    plain: Loss
+
+    @classmethod
+    def of(cls, model: Objective) -> "LabelLoss":
+        """Of the classes that the model tells apart."""
+        return cls(model.family, cross_entropy() if model.family.decision == "largest" else bernoulli())
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """−log p of each label (n,)."""
+        return self.plain.value(outputs, self._labels(outputs, targets))
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """∂²ℓ/∂f² (n, k, k)."""
+        return None if self.plain.hessian is None else self.plain.hessian(outputs, self._labels(outputs, targets))
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """Rows are not coupled."""
+        raise NotImplementedError
+
+    def _labels(self, outputs: Tensor, targets: Any) -> Tensor:
+        labels: Tensor = leaves(targets)[0]  # weights come after them
+        return labels.to(outputs) if labels.is_floating_point() else labels
 
 
 def joined(parts: list[Any]) -> Any:
@@ -135,7 +166,7 @@ def _left_out_error(gram: Tensor, codes: Tensor, weight: Tensor) -> float:
     root = weight.sqrt()
     values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
     values = values.clamp_min(0)
-    centred = root[:, None] * (codes - weight @ codes / weight.sum())
+    centred = root[:, None] * _in_own_units(codes - weight @ codes / weight.sum(), weight)
     along = vectors.T @ centred
     errors = []
     for strength in STRENGTHS:
@@ -143,6 +174,12 @@ def _left_out_error(gram: Tensor, codes: Tensor, weight: Tensor) -> float:
         free = 1 - (vectors.square() @ share).clamp_max(LIMIT)
         errors.append(float(((centred - vectors @ (share[:, None] * along)) / free[:, None]).square().sum()))
     return min(errors)
+
+
+def _in_own_units(centred: Tensor, weight: Tensor) -> Tensor:
+    """Every column (n,) of many in units of its own spread: a sum over them knows no units."""
+    spread = (weight @ centred.square() / weight.sum()).sqrt()
+    return centred / torch.where(spread > 0, spread, 1.0)
 
 
 def _features(gram: Tensor, weight: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:

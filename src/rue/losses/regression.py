@@ -92,7 +92,7 @@ def huber(delta: float = 1.0) -> Loss:
         raise SettingError(f"delta must be above 0, the residual beyond which a row pulls no harder, got {delta}")
 
     def value(outputs: Tensor, targets: Tensor) -> Tensor:
-        return torch.nn.functional.huber_loss(outputs, targets, reduction="none", delta=delta).sum(-1)
+        return torch.nn.functional.huber_loss(outputs, targets.to(outputs), reduction="none", delta=delta).sum(-1)
 
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
         return diagonal(((outputs - targets).abs() <= delta).to(outputs.dtype))

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from rue.auditor import Auditor
 from rue.calibrate.left_out_terms import without_own
-from rue.calibrate.shrinkage import Shrinkage, best_temperature, fit_shrinkage, tempered_nll
-from rue.classify import log_likelihood, probability, wrong
+from rue.calibrate.shrinkage import Shrinkage, best_temperature, fit_shrinkage
+from rue.classify import class_shares, log_likelihood, probability, wrong
 from rue.concepts import Assessment, CurvatureRule, Damping, Decision, Inputs, Inverse, Model, Resampler, Solver
 from rue.curvature import GaussNewton
 from rue.data import Rows, training_rows
 from rue.derivatives import jacobian, jacobian_batches, outputs, weighted_gradients
 from rue.errors import ModelError
+from rue.held_out import pair
 from rue.influence import pull_root
 from rue.left_out import Evidence, EvidenceRule, Mixture, leverage
 from rue.left_out.evidence import Honest
@@ -30,7 +31,7 @@ CELLS = 4_000_000  # and entries of their covariances, at least of
 FEWEST = 200  # rows
 WARMER = tuple(2.0**power for power in range(-6, 7))  # times the squared temperature, tried on validation rows
 SHARES = tuple(step / 10 for step in range(11))  # and shares of a second opinion
-BEHIND = 0.05  # nats a row by which left-out rows may speak for another model: the model's own share falls by e
+APART = 0.05  # nats a row between the model's own probabilities and an honest model's: their share falls by e
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,10 @@ class ClassifierRUE:
         """
         with fitting(self, model, data, project=True) as fit:
             decision = classifier(fit.model, "ClassifierRUE")
-            evidence, steps, residual, shrinkage = self._weighed(fit, decision, left_out)
+            evidence, steps, residual, shrinkage, second = self._weighed(fit, decision, left_out)
             if shrinkage.limit and evidence.honest is None and left_out is None and fit.model.family.stationary:
-                evidence, steps, residual, shrinkage = self._weighed(fit, decision, Mixture())
+                evidence, steps, residual, shrinkage, second = self._weighed(fit, decision, Mixture())
             inverse = evidence.rest.inverted.inverse
-            second = None if evidence.honest is None else SecondOpinion.of(decision, evidence, fit.data, shrinkage)
             spread = ShrunkMargins(decision, inverse, steps, shrinkage, second)
             if validation is not None:
                 spread = validated(spread, fit.model, validation)
@@ -87,14 +87,23 @@ class ClassifierRUE:
 
     def _weighed(
         self, fit: Fitting, decision: Decision, rule: EvidenceRule | None
-    ) -> tuple[Evidence, Tensor, float, Shrinkage]:
+    ) -> "tuple[Evidence, Tensor, float, Shrinkage, SecondOpinion | None]":
         """The evidence, the root of the parameters' covariance with its residual, and what shrinks margins."""
         evidence = fit.evidence(rule)
         inverse = evidence.rest.inverted.inverse
         steps, residual = inverse.solve(pull_root(evidence.rest.objective, fit.data, self.resampler, inverse))
-        return evidence, steps, residual, self._shrinkage(fit, decision, evidence, steps)
+        second = None if evidence.honest is None else SecondOpinion.of(decision, evidence, fit.data)
+        shrinkage, entropy = self._shrinkage(fit, decision, evidence, steps, second)
+        return evidence, steps, residual, shrinkage, second and second.beside(shrinkage, entropy)
 
-    def _shrinkage(self, fit: Fitting, decision: Decision, evidence: Evidence, steps: Tensor) -> Shrinkage:
+    def _shrinkage(
+        self, fit: Fitting, decision: Decision, evidence: Evidence, steps: Tensor, second: "SecondOpinion | None"
+    ) -> tuple[Shrinkage, float]:
+        """What makes left-out labels most likely; where these are another model's, what agrees best with it.
+
+        The network's own logits have another scale than those of its refitted tangent, and have seen the labels: they
+        are made as sure as an honest model is of the same rows. With it the least loss that there could have been.
+        """
         left = evidence.rest.left
         usable = torch.nonzero(fit.data.weight > 0).flatten()
         count = min(ROWS, max(FEWEST, CELLS // left.prediction.shape[1] ** 2))
@@ -103,7 +112,14 @@ class ClassifierRUE:
         resampling, targets = _without_own_unit(fit, evidence, steps, rows, self.resampler)
         at = rows.to(left.prediction.device)
         weight = fit.data.weight[rows]
-        return fit_shrinkage(decision, left.prediction[at], resampling, left.reach[at], targets, weight)
+        if second is None:
+            return fit_shrinkage(decision, left.prediction[at], resampling, left.reach[at], targets, weight), 0.0
+        logits = torch.cat([outputs(fit.model, batch.inputs) for batch in fit.data.batches()]).double()[at]
+        said = second.tempered(decision, evidence.prediction[at])
+        wanted = said[:, 1:] if decision == "signs" and logits.shape[1] == 1 else said
+        share = (weight / weight.sum()).to(said)
+        entropy = -float(share @ log_likelihood(decision, said, wanted))
+        return fit_shrinkage(decision, logits, resampling, left.reach[at], wanted, weight), entropy
 
 
 @dataclass(frozen=True)
@@ -112,22 +128,33 @@ class SecondOpinion:
 
     honest: Honest = field(repr=False)
     unit: float  # a squared temperature
-    share: float  # of the averaged probability; the model's own have the rest
+    usual: Tensor = field(repr=False)  # (classes,), how often they are among the training rows
+    rows: int  # it learnt from: with one more of the usual kind, it is never surer than so many can make it
+    share: float = 0.5  # of the averaged probability; the model's own have the rest
 
     @classmethod
-    def of(cls, decision: Decision, evidence: Evidence, data: Rows, own: Shrinkage) -> "SecondOpinion":
-        """Half where left-out rows speak for both alike, all where the model's own are far behind, or say nothing."""
+    def of(cls, decision: Decision, evidence: Evidence, data: Rows) -> "SecondOpinion":
+        """At the temperature that the left-out rows ask for."""
         assert evidence.honest is not None
         targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
         shares = (data.weight / data.weight.sum()).to(evidence.prediction)
         unit, limit = best_temperature(decision, evidence.prediction, targets, shares)
-        unit = 1.0 if limit else unit
-        behind = max(0.0, own.nll - tempered_nll(decision, evidence.prediction, targets, shares, unit))
-        return cls(evidence.honest, unit, 1.0 if own.limit else 1 - 0.5 * exp(-behind / BEHIND))
+        usual = class_shares(decision, targets, shares, evidence.prediction.shape[1])
+        return cls(evidence.honest, 1.0 if limit else unit, usual, data.units)
+
+    def beside(self, own: Shrinkage, entropy: float) -> "SecondOpinion":
+        """Half where the model's own agree, all where they are far from it, or say nothing."""
+        apart = max(0.0, own.nll - entropy)
+        return replace(self, share=1.0 if own.limit else 1 - 0.5 * exp(-apart / APART))
+
+    def tempered(self, decision: Decision, logits: Tensor) -> Tensor:
+        """Probabilities (c, classes) of its logits (c, k)."""
+        said = probability(decision, logits / self.unit**0.5)
+        return (self.rows * said + self.usual.to(said)) / (self.rows + 1)
 
     def probability(self, decision: Decision, inputs: Inputs) -> Tensor:
         """What it says itself: (c, classes)."""
-        return probability(decision, self.honest(inputs) / self.unit**0.5)
+        return self.tempered(decision, self.honest(inputs))
 
     def mixed(self, own: Tensor, said: Tensor) -> Tensor:
         """Probabilities (c, classes) between the audited model's and those it said."""
@@ -163,7 +190,7 @@ class ShrunkMargins:
 
 def validated(spread: ShrunkMargins, model: Model, validation: Any) -> ShrunkMargins:
     """The temperature, and the second opinion's share, under which validation labels are most likely, near the old."""
-    rows, _ = training_rows(validation, model)
+    rows, _ = training_rows(pair(validation), model)
     batches = list(rows.batches())
     targets = leaves(joined([batch.targets for batch in batches]))[0]
     seen = [spread.margins(model, batch.inputs)[:3] for batch in batches]

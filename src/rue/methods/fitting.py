@@ -60,6 +60,10 @@ class Fitting:
 
     def evidence(self, rule: EvidenceRule | None) -> Evidence:
         """Left-out predictions by this rule; without one, by `Chosen()`, or as the method's own damping has it."""
+        if rule is not None and (isinstance(rule, type) or not callable(getattr(rule, "gather", None))):
+            raise SettingError(
+                f"left_out is {rule!r}, expected one of rue.left_out's rules, such as left_out=rue.left_out.Mixture()"
+            )
         settings: Any = self.method
         asked = settings.damping is not None or not isinstance(settings.curvature, GaussNewton)
         chosen = rule or (Influence() if asked else Chosen())
