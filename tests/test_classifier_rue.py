@@ -1,5 +1,6 @@
 """Audits of classifiers: the contract, the default method and the baselines."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import nn
 
 import cases
 import rue
+from rue.calibrate.shrinkage import best_temperature
 from rue.errors import DataError, InputError, ModelError, RueWarning, SettingError
 from rue.methods import CLASSIFIER_METHODS
 
@@ -179,3 +181,73 @@ def test_logits_of_which_only_differences_matter_need_no_damping():
         rue.LinearRUE(damping=rue.solve.Fixed(1e-7)).fit(rue.wrap(net, loss="cross_entropy", l2=0.0), (X, y)).audit(X)
     )
     np.testing.assert_allclose(free.flip_probability, small.flip_probability, rtol=1e-4)
+
+
+# Networks that are not at rest
+
+
+def briefly(outputs, loss, X, y, epochs, seed=0):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Linear(X.shape[1], 16), nn.ReLU(), nn.Linear(16, outputs))
+        optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3)
+        for _ in range(epochs):
+            for rows in torch.randperm(len(y)).split(64):
+                optimizer.zero_grad()
+                loss(net(X[rows]), y[rows]).backward()
+                optimizer.step()
+    return net
+
+
+def shifted_coin(n, seed=0):
+    """Inputs (n, 5) and labels (n,), of which about three in ten are one."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, 5))
+    labels = generator.random(n) < 1 / (1 + np.exp(1 - 2 * X[:, 0]))
+    return torch.tensor(X, dtype=torch.float32), torch.tensor(labels, dtype=torch.int64)
+
+
+def test_weights_of_classes_tilt_the_network_and_not_its_judge():
+    X, y = shifted_coin(900)
+    loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 10.0]))
+    net = briefly(2, loss, X[:300], y[:300], 40)
+    audit = rue.audit(net, train=(X[:300], y[:300]), inputs=X[300:], loss=loss)
+    wrong = (audit.own_probability.argmax(1) != y[300:].numpy()).mean()
+    assert wrong > 0.3
+    assert abs(audit.score.mean() - wrong) < 0.1
+    shares = np.bincount(y[300:]) / 600
+    assert -audit.log_prob(y[300:].numpy()).mean() < -(shares * np.log(shares)).sum()
+
+
+@pytest.mark.parametrize("factor", [0.05, 20.0])
+def test_the_temperature_is_in_units_of_the_networks_own_logits(factor):
+    X, y = shifted_coin(400)
+    net = briefly(2, nn.CrossEntropyLoss(), X[:200], y[:200], 10)
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        other[2].weight *= factor
+        other[2].bias *= factor
+    one, another = (
+        rue.audit(each, train=(X[:200], y[:200]), inputs=X[200:], loss=nn.CrossEntropyLoss()) for each in (net, other)
+    )
+    assert another.facts["temperature"] / one.facts["temperature"] == pytest.approx(factor, rel=0.25)
+    assert abs(another.score.mean() - one.score.mean()) < 0.02
+
+
+def test_a_second_opinion_is_never_surer_than_its_rows_allow():
+    X, y = shifted_coin(212)
+    rows = torch.cat([torch.nonzero(y[:12] == 0).flatten()[:4], torch.nonzero(y[:12] == 1).flatten()[:4]])
+    net = briefly(2, nn.CrossEntropyLoss(), X[rows], y[rows], 200)
+    audit = rue.audit(net, train=(X[rows], y[rows]), inputs=X[12:], loss=nn.CrossEntropyLoss())
+    usual = np.bincount(y[rows], minlength=2) / len(rows)
+    assert audit.facts["second_opinion"] > 0
+    assert (audit.probability >= audit.facts["second_opinion"] * usual / (len(rows) + 1) - 1e-12).all()
+
+
+def test_rows_that_are_all_told_right_ask_for_no_temperature():
+    logits = torch.tensor([[5.0], [10.0], [-5.0], [-15.0]], dtype=torch.float64)
+    told = torch.tensor([[1.0], [1.0], [0.0], [0.0]], dtype=torch.float64)
+    shares = torch.full((4,), 0.25, dtype=torch.float64)
+    assert best_temperature("signs", logits, told, shares)[1]
+    told[2] = 1.0
+    assert not best_temperature("signs", logits, told, shares)[1]

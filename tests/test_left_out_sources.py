@@ -730,3 +730,90 @@ def test_a_tangent_that_is_better_has_the_larger_share_of_classes():
     first, second = (evidence(rule, Few(), X, y, "cross_entropy").loss for rule in (Linearised(), KernelWitness()))
     assert first < second - 0.1
     assert found.loss < second - 0.1
+
+
+# What an independent trial found
+
+
+def test_hubers_loss_in_single_precision_needs_no_penalty():
+    X, y = table(60)
+    net = trained(network(), X, y).float()
+    X, y = X.astype(np.float32), y[:, 0].astype(np.float32)
+    audit = rue.audit(net, train=(X, y), inputs=X[:5], loss=nn.HuberLoss())
+    assert np.isfinite(audit.std).all()
+
+
+def test_the_order_of_rows_changes_nothing_that_is_seen(usual):
+    net, X, y, new, wanted = usual
+    order = np.random.default_rng(1).permutation(len(X))
+    np.testing.assert_allclose(audited(net, X[order], y[order], new).total_std, wanted.total_std, rtol=0.01)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_kernel_of_the_witness_does_not_know_the_units_of_outputs(unit):
+    X, y = table(80, outputs=2)
+    net = trained(network(outputs=2), X, y)
+    units = np.array([unit, 1.0])
+    with torch.no_grad():
+        other = copy.deepcopy(net)
+        other[2].weight *= torch.tensor(units)[:, None]
+        other[2].bias *= torch.tensor(units)
+    one, another = (evidence(Mixture(), *case).facts for case in ((net, X, y), (other, X, y * units)))
+    assert one["witness_kernel"] == another["witness_kernel"]
+
+
+def test_one_output_that_is_off_does_not_hide_behind_another_of_larger_units():
+    X, y = table(80, outputs=2)
+    net = trained(network(outputs=2), X, y)
+    units = np.array([1e6, 1.0])
+    with torch.no_grad():
+        net[2].weight *= torch.tensor(units)[:, None]
+        net[2].bias *= torch.tensor(units)
+        net[2].bias[1] += 50
+    with pytest.raises(rue.errors.RueError, match="not the targets it was trained on"):
+        audited(net, X, y * units, X[:5])
+
+
+class Ids(nn.Module):
+    """Two ids through an embedding: numbers to a kernel, which cannot learn from them."""
+
+    def __init__(self):
+        super().__init__()
+        self.code, self.last = nn.Embedding(20, 8), nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1))
+
+    def forward(self, x):
+        return self.last(self.code(x).flatten(1))
+
+
+def test_a_witness_that_learns_nothing_leaves_it_to_the_tangent_with_a_warning():
+    generator = np.random.default_rng(2)
+    ids, (a, b) = generator.integers(0, 20, (900, 2)), generator.normal(size=(2, 20))
+    y = (a[ids[:, 0]] + b[ids[:, 1]] + 0.3 * generator.normal(size=900))[:, None]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = trained(Ids().double(), ids[:400], y[:400], epochs=200)
+    model = rue.wrap(net, loss="squared_error")
+    with pytest.warns(rue.errors.RueWarning, match="expected errors rest on the tangent"):
+        audit = rue.CalibratedRUE().fit(model, (ids[:400], y[:400])).audit(ids[400:])
+    assert audit.facts["tangent_share"] > 0.5
+    assert (
+        0.7 < np.sqrt((audit.total_std**2).mean() / ((audit.prediction - y[400:, 0]) ** 2).mean()) < 2
+    )  # by the witness alone 4
+
+
+@pytest.mark.parametrize("rule", [Mixture, "witness", object()])
+def test_a_rule_that_is_none_is_refused(usual, rule):
+    net, X, y, new, _ = usual
+    with pytest.raises(rue.errors.RueError, match=r"such as left_out=rue.left_out.Mixture\(\)"):
+        audited(net, X, y, new, rule)
+
+
+def test_validation_rows_in_other_units_are_warned_of(usual):
+    net, X, y, _, _ = usual
+    model, (A, b) = rue.wrap(net, loss="squared_error"), table(50, seed=8)
+    with pytest.warns(rue.errors.RueWarning, match="times what the training rows led to expect"):
+        found = rue.CalibratedRUE().fit(model, (X, y), validation=(A, 77 * b + 152))
+    assert any("led to expect" in text for text in found.facts["warnings"])
+    for bad, said in (((A[:1], b[:1]), "validation has 1 rows"), (A, "expected a pair")):
+        with pytest.raises(rue.errors.RueError, match=said):
+            rue.CalibratedRUE().fit(model, (X, y), validation=bad)

@@ -96,8 +96,7 @@ def test_one_network_is_at_or_below_deep_ensembles():
 def test_regions_without_training_rows_are_flagged_and_no_worse_than_constant_noise():
     frame = page.read(BEYOND, "shift")
     worse = frame["CalibratedRUE"] - frame["Homoscedastic"]
-    assert (worse <= 0.1).all()
-    assert (worse < 0).groupby(frame["region"]).sum().min() >= 6
+    assert (worse < 0).all()
     assert frame["times"].min() >= 3
 
 
@@ -105,7 +104,7 @@ def test_conformal_intervals_cover_what_they_guarantee():
     frame = page.read(BEYOND, "coverage").query("level == 0.9").set_index(["method", "data"])
     assert (frame.loc["split conformal", "verdict"] == "within").all()
     off = (frame.loc["jackknife+", "coverage"] - 0.9).abs()
-    assert sorted(off[off > 0.04].index) == ["yacht"]  # which covers too much, and is said on the page
+    assert (off <= 0.04).all()
 
 
 def test_the_readmes_table_is_in_the_files():
@@ -122,3 +121,11 @@ def test_the_readmes_table_is_in_the_files():
     costs = page.read(BEYOND, "beyond_costs")
     ratio = costs["one_network"].sum() / costs["ensemble"].sum()
     assert f"It takes {ratio:.2f} times as long" in readme
+
+
+def test_the_papers_networks_are_audited_as_well_as_is_said():
+    found = page.read(BEYOND, "paper_networks")
+    assert set(found["data"]) == set(datasets.NAMES)
+    mean = found["auc_pooled"].mean()
+    assert mean >= 0.775
+    assert f"reach {mean:.3f}".replace("0.", ".") in (ROOT / "docs" / "what-we-found.md").read_text()

@@ -56,8 +56,9 @@ class CalibratedRUE:
     """Predictive variance ν² + τ·RUE + κ·(normalised smoother) + ρ·(error model) + scarcity, by leave-one-out.
 
     The weights make the left-out residuals of the training rows most likely; a term that does not pay gets weight
-    zero, except scarcity, whose weight is at least one. `score` is `total_std`. No row is held out. Without a
-    `damping` rule, leave-one-out also chooses how much to damp what similarity and resampling are measured in.
+    zero. Where left-out residuals are another model's, noise and error model are weighed alone, and its disagreement
+    with this one is added. `score` is `total_std`. No row is held out. Without a `damping` rule, leave-one-out also
+    chooses how much to damp what similarity and resampling are measured in.
     """
 
     curvature: CurvatureRule = field(default_factory=GaussNewton)
