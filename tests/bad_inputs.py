@@ -2035,6 +2035,27 @@ CHECKS = [
     ),
 ]
 
+HONEST = [
+    BadInput(
+        "A source of left-out predictions is given as a class, not as an object",
+        lambda: rue.CalibratedRUE().fit(wrap(linear()), (X, y), left_out=rue.left_out.Mixture),
+        SettingError,
+        r"such as left_out=rue\.left_out\.Mixture\(\)",
+    ),
+    BadInput(
+        "Validation rows without targets",
+        lambda: rue.CalibratedRUE().fit(wrap(linear()), (X, y), validation=X),
+        DataError,
+        r"expected a pair \(X, y\)",
+    ),
+    BadInput(
+        "A single validation row",
+        lambda: rue.CalibratedRUE().fit(wrap(linear()), (X, y), validation=(X[:1], y[:1])),
+        DataError,
+        r"leave validation= away",
+    ),
+]
+
 BAD_INPUTS = [
     *LOSSES,
     *MODULES,
@@ -2053,6 +2074,7 @@ BAD_INPUTS = [
     *FIGURES,
     *REPORTS,
     *CHECKS,
+    *HONEST,
 ]
 
 
