@@ -55,7 +55,7 @@ def error_model(
     from sklearn.model_selection import GroupKFold
 
     n = len(points)
-    place = np.lexsort(np.hstack([weight[:, None], errors, prediction, points]).T)  # trees draw rows by their place
+    place = np.lexsort(np.hstack([points, weight[:, None], prediction]).T)  # trees draw rows by their place
     points, prediction, errors, weight, group = (
         values[place] for values in (points, prediction, errors, weight, group)
     )
