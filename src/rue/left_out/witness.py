@@ -108,13 +108,18 @@ def witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
 class LabelLoss:
     """The likelihood of labels: weights of classes and smoothed labels tilt a network, and not who judges it."""
 
-    family: Family
+    model: Objective = field(repr=False)  # whose classes they are
     plain: Loss
 
     @classmethod
     def of(cls, model: Objective) -> "LabelLoss":
         """Of the classes that the model tells apart."""
-        return cls(model.family, cross_entropy() if model.family.decision == "largest" else bernoulli())
+        return cls(model, cross_entropy() if model.family.decision == "largest" else bernoulli())
+
+    @property
+    def family(self) -> Family:
+        """What the outputs mean."""
+        return self.model.family
 
     def loss(self, outputs: Tensor, targets: Any) -> Tensor:
         """−log p of each label (n,)."""
@@ -125,8 +130,8 @@ class LabelLoss:
         return None if self.plain.hessian is None else self.plain.hessian(outputs, self._labels(outputs, targets))
 
     def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
-        """Rows are not coupled."""
-        raise NotImplementedError
+        """The model's own, where its rows are coupled."""
+        return self.model.coupling(outputs, targets, weight)
 
     def _labels(self, outputs: Tensor, targets: Any) -> Tensor:
         labels: Tensor = leaves(targets)[0]  # weights come after them
