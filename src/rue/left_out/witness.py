@@ -21,7 +21,7 @@ from rue.losses.classes import bernoulli, cross_entropy
 from rue.losses.loss import Loss
 from rue.trees import leaves, map_leaves, take
 
-ROWS = 1_000  # that the witness learns from, at most; it has not seen the others
+ROWS = 2_000  # that the witness learns from, at most; it has not seen the others
 CELLS = 2**25  # entries of its features, at most
 DIRECTIONS = 600  # of all outputs together, where the loss is not squared error
 MIXES = (  # shares of a linear, a wide and a narrow radial kernel
