@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import torch
+from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import QuantileRegressor, Ridge
+from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.svm import LinearSVC
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
@@ -80,6 +80,13 @@ def linear(outputs: int = 1) -> nn.Module:
 
 def layers(*middle: nn.Module) -> nn.Module:
     return made(lambda: nn.Sequential(nn.Linear(3, 3), *middle, nn.Tanh(), nn.Linear(3, 1)))
+
+
+class Own:
+    """A model of the user's own, known by its predictions."""
+
+    def predict(self, table: Any) -> Any:
+        return table[:, 0]
 
 
 class Rounded(nn.Module):
@@ -1737,22 +1744,64 @@ ESTIMATORS = [
         r"no second derivative, the nearest loss that has one is 'huber'",
     ),
     BadInput(
-        "A quantile regressor of scikit-learn is wrapped",
-        lambda: rue.wrap(QuantileRegressor(alpha=0.0).fit(X, y)),
+        "Resampling is asked of nearest neighbours, which have no parameters",
+        lambda: rue.LinearRUE().fit(rue.wrap(KNeighborsRegressor().fit(X, y)), (X, y)),
         ModelError,
-        r"QuantileRegressor cannot be audited; the nearest is",
+        r"known by its predictions alone.*use rue.audit, CalibratedRUE\(\)",
     ),
     BadInput(
-        "A support vector machine with a hinge loss is wrapped",
-        lambda: rue.wrap(LinearSVC(loss="hinge", random_state=0).fit(X, labels)),
+        "Clusters are wrapped, which are no predictions",
+        lambda: rue.wrap(KMeans(2, n_init=1, random_state=0).fit(X)),
         ModelError,
-        r"has no second derivative.*loss='squared_hinge'",
+        r"KMeans has no parameters that could be read",
     ),
     BadInput(
-        "Nearest neighbours, which have no loss, are wrapped",
-        lambda: rue.wrap(KNeighborsRegressor().fit(X, y)),
+        "Nearest neighbours are wrapped before they are fitted",
+        lambda: rue.wrap(KNeighborsRegressor()),
         ModelError,
-        r"KNeighborsRegressor cannot be audited; the nearest is",
+        r"not fitted; call fit",
+    ),
+    BadInput(
+        "A classifier of one's own does not say its classes",
+        lambda: rue.wrap(type("Own", (), {"predict": None, "predict_proba": None, "fit": None})()),
+        ModelError,
+        r"cannot wrap Own; give .* any object whose predict\(X\) returns a number",
+    ),
+    BadInput(
+        "A penalty is stated for a model that is known by its predictions",
+        lambda: rue.wrap(KNeighborsRegressor().fit(X, y), l2=1.0),
+        SettingError,
+        r"known by its predictions alone.*leave l2 out",
+    ),
+    BadInput(
+        "A model's own predict fails on the inputs",
+        lambda: rue.audit(KNeighborsRegressor().fit(X, y), train=(X, y), inputs=X[:, :1]),
+        DataError,
+        r"KNeighborsRegressor cannot take these inputs.*give them as in training",
+    ),
+    BadInput(
+        "Copies in folds are asked for, and nothing says how they are trained",
+        lambda: rue.audit(linear(), train=(X, y), inputs=X, loss="squared_error", left_out=rue.left_out.Folds(3)),
+        SettingError,
+        r"nothing says how; give refit=",
+    ),
+    BadInput(
+        "refit is no function",
+        lambda: rue.audit(Own(), train=(X, y), inputs=X, refit=3),
+        SettingError,
+        r"refit is 3, expected a function from row numbers",
+    ),
+    BadInput(
+        "refit forgets to return the model",
+        lambda: rue.audit(Own(), train=(X, y), inputs=X, refit=lambda _: None),
+        ModelError,
+        r"refit returned None, expected the trained model",
+    ),
+    BadInput(
+        "One fold is asked for",
+        lambda: rue.left_out.Folds(1),
+        SettingError,
+        r"at least 2, got 1",
     ),
     BadInput(
         "An estimator is wrapped before it is fitted", lambda: rue.wrap(Ridge()), ModelError, r"not fitted; call fit"

@@ -640,8 +640,8 @@ def test_the_module_is_left_as_it_was_where_the_evidence_fails(usual):
     before = copy.deepcopy(net.state_dict())
 
     class Failing:
-        def gather(self, model, data, own, seed):
-            Mixture().gather(model, data, own, seed)
+        def gather(self, model, data, own, seed, training=None):
+            Mixture().gather(model, data, own, seed, training)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

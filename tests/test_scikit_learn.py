@@ -1,6 +1,7 @@
 """Fitted scikit-learn estimators: their own predictions, and an objective that is stationary where they stopped."""
 
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -365,7 +366,7 @@ def test_a_label_the_classifier_never_saw_is_refused():
         rue.LinearRUE().fit(model, (X, np.where(LINE > 2, "maybe", TWO)))
 
 
-REFUSED = {
+OPAQUE = {
     "a kernel machine": (SVC(), TWO, "LinearSVC"),
     "neighbours": (KNeighborsRegressor(), NUMBERS, "Ridge"),
     "naive Bayes": (GaussianNB(), TWO, "LogisticRegression"),
@@ -377,6 +378,8 @@ REFUSED = {
     "joint sparsity": (lm.MultiTaskLasso(), PAIRS, "Lasso"),
     "crammer and singer": (LinearSVC(multi_class="crammer_singer"), THREE, "ovr"),
     "inverse gaussian": (lm.TweedieRegressor(power=3), POSITIVE, "power"),
+}
+REFUSED = {
     "a pipeline that predicts nothing": (make_pipeline(StandardScaler()), NUMBERS, "predicts nothing"),
     "a search that kept nothing": (GridSearchCV(lm.Ridge(), {"alpha": [1.0]}, refit=False), NUMBERS, "refit=True"),
     "several labels": (
@@ -386,6 +389,17 @@ REFUSED = {
     ),
     "nothing left": (lm.Lasso(1e3, fit_intercept=False), NUMBERS, "smaller penalty"),
 }
+
+
+@pytest.mark.parametrize("name", OPAQUE)
+def test_what_has_no_parameters_to_read_is_known_by_its_predictions(name):
+    estimator, y, advice = OPAQUE[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator = clone(estimator).fit(X, y)
+    wrapped = rue.wrap(estimator)
+    assert not wrapped.family.gradients
+    assert re.search(advice, wrapped.describe()["known_of_it"])
 
 
 @pytest.mark.parametrize("name", REFUSED)

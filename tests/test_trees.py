@@ -121,7 +121,7 @@ def test_a_calibrated_audit_sees_points_and_not_leaf_numbers():
     X = table(200, missing=True)
     y = targets(X)["number"]
     wrapped = read(HistGradientBoostingRegressor(max_iter=10, max_leaf_nodes=5).fit(X, y))
-    np.testing.assert_array_equal(coordinates(wrapped.read(X)), np.nan_to_num(X))
+    np.testing.assert_array_equal(coordinates(wrapped.read(X)), X)
     audit = rue.CalibratedRUE().fit(wrapped, (X, y)).audit(X[:20])
     assert np.isfinite(audit.total_std).all()
 
@@ -264,11 +264,16 @@ def _unsupported():
 
 
 @pytest.mark.parametrize("name", _unsupported())
-def test_what_is_no_sum_of_leaf_values_is_refused_with_the_nearest_choice(name):
+def test_what_is_no_sum_of_leaf_values_is_known_by_its_predictions_and_the_nearest_choice_is_named(name):
     model, advice = _unsupported()[name]
     X = table(80)
-    with pytest.raises(ModelError, match=advice):
-        read(model.fit(X, X[:, 0] + X[:, 1]))
+    y = X[:, 0] + X[:, 1]
+    wrapped = read(model.fit(X, y))
+    assert not wrapped.family.gradients
+    assert advice in wrapped.describe()["known_of_it"]
+    np.testing.assert_array_equal(wrapped.read(X)["said"][:, 0], model.predict(X))
+    with pytest.raises(ModelError, match=r"known by its predictions alone.*CalibratedRUE"):
+        rue.LinearRUE().fit(wrapped, (X, y))
 
 
 def test_a_loss_that_is_given_is_believed():

@@ -113,6 +113,7 @@ def audit(
     optimizer: Optimizer | None = None,
     centre: Module | Mapping[str, Any] | None = None,
     validation: Any = None,
+    refit: Callable[..., Any] | bool | None = None,
     left_out: EvidenceRule | None = None,
 ) -> Audit:
     """Wrap, fit and audit in one call, with the best method for the model.
@@ -120,7 +121,9 @@ def audit(
     `CalibratedRUE` for squared error, `ClassifierRUE` for classes, `ForestRUE` for forests, `LinearRUE` for any other
     loss. `loss`, `l2`, `penalty`, `reduction`, `select`, `optimizer` and `centre` say how a module was trained, as for
     `wrap`; none but the loss has to be said. `validation` rows (X, y) were not trained on (those that training was
-    stopped on will do); `left_out` says where left-out predictions are to come from, else a rule chooses.
+    stopped on will do); `refit(rows)` trains the model from scratch on some training rows (None lets estimators be
+    cloned where that takes next to nothing, False has nothing trained); `left_out` says where left-out predictions are
+    to come from, else a rule chooses.
 
     >>> import torch
     >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
@@ -138,9 +141,12 @@ def audit(
         centre=centre,
     )
     method = best_method(wrapped)
-    asked = {"validation": validation, "left_out": left_out}
-    given = {name: value for name, value in asked.items() if value is not None}
-    refused = given.keys() - signature(method.fit).parameters.keys()
+    asked = {"validation": validation, "refit": refit, "left_out": left_out}
+    takes = signature(method.fit).parameters.keys()
+    given = {
+        name: value for name, value in asked.items() if value is not None and (name in takes or value is not False)
+    }
+    refused = given.keys() - takes
     if refused:
         raise errors.SettingError(
             f"{type(method).__name__}, which audits this model, takes no {' or '.join(sorted(refused))}; leave it out, "

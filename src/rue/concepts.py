@@ -18,6 +18,7 @@ from torch import Tensor
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
 POINTS = "rue.points"  # in a dict of inputs, the part that distances are measured on, where others are read off it
+LEVELS = "rue.levels"  # beside it, categories as numbers that mean nothing but themselves
 
 
 Decision = Literal["largest", "signs", "ordered", "shares"]
@@ -34,7 +35,14 @@ class Family:
     likelihood: bool = True  # of a decision: the loss is that of the classes' probabilities, not of a margin
     coupled: bool = False  # the loss of a row depends on the other rows: all are read together
     joint: bool = True  # the parameters minimise one objective; else the model is a mean of such, each alone
+    gradients: bool = True  # outputs move with parameters that are known; else only predictions are
     stationary: bool = True  # where the gradient of loss and penalty is zero; else grown in steps, or held at corners
+    grown: bool = False  # in steps, each part for what those before it missed: other rows would have grown other parts
+
+    @property
+    def outside(self) -> bool:
+        """Whether predictions tell more of the model than its parameters do."""
+        return self.grown or not self.gradients
 
 
 class Coupling(NamedTuple):

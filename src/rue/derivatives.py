@@ -324,7 +324,7 @@ def _each_row(inputs: Inputs) -> Iterator[Inputs]:
 
 def _chunk_rows(model: Objective, vectors: int) -> int:
     """How many rows at once, if each makes this many vectors of d float64 numbers."""
-    row = 8 * vectors * model.theta.numel()
+    row = max(1, 8 * vectors * model.theta.numel())
     if model.theta.device.type != "cpu":
         return max(1, CUDA_CHUNK_BYTES // row)
     return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)

@@ -6,6 +6,7 @@ RueError
 │   ├── ShapeError                  shapes that do not fit together
 │   ├── DeviceError                 tensors that live apart
 │   └── ModelError                  a model that cannot be audited as it stands
+│       └── OpaqueError             one whose parameters cannot be read: its predictions still can
 ├── SettingError (ValueError)       settings that contradict each other or the problem
 ├── FetchError (OSError)            a data set that is not at hand and could not be fetched
 └── NumericalError (ArithmeticError)
@@ -38,6 +39,10 @@ class DeviceError(InputError):
 
 class ModelError(InputError):
     """The model cannot be audited as it stands."""
+
+
+class OpaqueError(ModelError):
+    """The parameters of the model cannot be read."""
 
 
 class SettingError(RueError, ValueError):

@@ -32,10 +32,18 @@ def influence(
 
 
 def pull_root(
-    model: Objective, data: TrainingSet, resampler: Resampler, inverse: Inverse, meat: Meat = "HC0"
+    model: Objective,
+    data: TrainingSet,
+    resampler: Resampler,
+    inverse: Inverse,
+    meat: Meat = "HC0",
+    slope: Tensor | None = None,
 ) -> Tensor:
-    """Rows F (r, d) with FᵀF = L Cov[w] Lᵀ, the covariance of the resampled gradient; r is at most u and 2d."""
-    rows = _gradient_rows(model, data, inverse, meat)
+    """Rows F (r, d) with FᵀF = L Cov[w] Lᵀ, the covariance of the resampled gradient; r is at most u and 2d.
+
+    `slope` (n, k) says by what each row pulls on its outputs, where that is known from elsewhere.
+    """
+    rows = _gradient_rows(model, data, inverse, meat) if slope is None else _pulled(model, data, slope)
     d, device = model.theta.numel(), model.theta.device
     keep = data.units <= 2 * d  # gradients to keep as they are; more are condensed into d rows
     if keep or data.units < data.n:  # rows of a group may lie anywhere: gather them
@@ -67,9 +75,14 @@ def _gradient_rows(model: Objective, data: TrainingSet, inverse: Inverse, meat: 
 
 def _left_out_gradients(model: Objective, data: TrainingSet, inverse: Inverse) -> Iterator[tuple[Batch, Tensor]]:
     """The rows of Lᵀ at the slopes the rows have when their unit is left out (HC3; by group, the block jackknife)."""
-    pull = left_out(model, data, inverse).pull
+    return _pulled(model, data, left_out(model, data, inverse).pull, weighted=False)
+
+
+def _pulled(model: Objective, data: TrainingSet, pull: Tensor, weighted: bool = True) -> Iterator[tuple[Batch, Tensor]]:
+    """The rows of Lᵀ where rows pull on their outputs by so much (n, k), times their weights unless these are in it."""
     for part, jacobian in jacobian_batches(model, data):
-        yield part, (jacobian.double().mT @ pull[part.rows].unsqueeze(-1)).squeeze(-1)
+        own = part.weight[:, None] * pull[part.rows] if weighted else pull[part.rows]
+        yield part, (jacobian.double().mT @ own.unsqueeze(-1)).squeeze(-1)
 
 
 def _matrix_root(matrix: Tensor) -> Tensor:

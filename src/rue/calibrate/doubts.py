@@ -87,11 +87,12 @@ def _of_classes(model: Model, data: Rows, evidence: Evidence) -> list[str]:
     assert model.family.decision is not None
     targets = _targets(data)
     weight = (data.weight / data.weight.sum()).to(evidence.prediction)
-    usual = class_shares(model.family.decision, targets, weight, evidence.prediction.shape[1])
+    said = evidence.prediction if evidence.beside is None else evidence.beside  # copies may be too sure of themselves
+    usual = class_shares(model.family.decision, targets, weight, said.shape[1])
     blind = usual.expand(len(targets), -1)
     known, found = (
         -float(weight @ log_likelihood(model.family.decision, shares, targets))
-        for shares in (blind, probability(model.family.decision, evidence.prediction))
+        for shares in (blind, probability(model.family.decision, said))
     )
     if found <= known + DOUBT:
         return []

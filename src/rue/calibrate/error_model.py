@@ -12,6 +12,7 @@ from rue.features import Array
 TREES = 300
 LEAF = 10  # rows in a leaf, at least
 ROWS = 3_000  # that a tree is grown on, at most
+QUICK, FEWEST = 800, 100  # rows and trees of a quick one, at most and at least
 FEATURES = 1 / 3  # of the columns that a split may look at: trees that differ more
 FOLDS = 10  # where rows are grouped: trees that never saw the group
 
@@ -44,11 +45,18 @@ def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
 
 
 def error_model(
-    points: Array, prediction: Array, errors: Array, weight: Array, group: np.ndarray, seed: int
+    points: Array,
+    prediction: Array,
+    errors: Array,
+    weight: Array,
+    group: np.ndarray,
+    seed: int,
+    quick: bool = False,
 ) -> ErrorModel:
     """Grow the forest on standardised points (n, p), left-out predictions (n, k) and what these miss (n, k).
 
-    Groups leave the training of their trees together. What a row was fitted to would leak its target.
+    Groups leave the training of their trees together. What a row was fitted to would leak its target. A `quick` one
+    has fewer and smaller trees where there are many rows.
     """
     from sklearn.base import clone
     from sklearn.ensemble import RandomForestRegressor
@@ -60,11 +68,12 @@ def error_model(
         values[place] for values in (points, prediction, errors, weight, group)
     )
     grouped = len(np.unique(group)) < n
+    most = QUICK if quick else ROWS
     forest = RandomForestRegressor(
-        TREES,
+        max(FEWEST, TREES * QUICK // max(QUICK, n)) if quick else TREES,
         min_samples_leaf=LEAF,
         max_features=FEATURES,
-        max_samples=None if n <= ROWS else ROWS,
+        max_samples=None if n <= most else most,
         oob_score=not grouped,
         random_state=seed,
         n_jobs=torch.get_num_threads(),

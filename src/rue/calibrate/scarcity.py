@@ -4,13 +4,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.features import Array
 
+Whether = NDArray[np.bool_]
+
 USUAL = 0.99  # of the training rows are not unlike the others
 FEATURES = 1000  # columns up to which values of single features are looked at
 ROUNDING = 1e-5  # of a feature's standard deviation: two values this close are the same
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of single features among the training rows."""
+
+    sorted: Array = field(repr=False)  # (n, p), every column
+    distance: Array = field(repr=False)  # (p,), to the nearest value of another row: usual ones
+
+    def unlike(self, points: Array) -> Whether:
+        """Whether no training row has such a value of some feature: (c, p) -> (c,)."""
+        return np.asarray((_distances(self.sorted, points) > self.distance).any(axis=1))
 
 
 @dataclass(frozen=True)
@@ -19,8 +34,7 @@ class Support:
 
     leverage: float  # JH̃⁻¹Jᵀ, mean over outputs
     dissimilarity: float  # one minus the largest κ to another row
-    values: Array | None = field(repr=False)  # (n, p), every column sorted; None where columns are not features
-    distance: Array | None = field(repr=False)  # (p,), to the nearest value of another row
+    values: Values | None = field(repr=False)  # None where columns are not features
 
     def beyond(self, leverage: Tensor) -> Tensor:
         """Whether inputs pull harder on the fit than training rows do: (c,)."""
@@ -29,26 +43,29 @@ class Support:
     def unlike(self, similarity: Tensor, points: Array) -> Tensor:
         """Whether no training row is similar, or none has such a value of some feature: (c, s), (c, p) -> (c,)."""
         alone = 1 - similarity.max(1).values > self.dissimilarity
-        if self.values is None or self.distance is None:
+        if self.values is None:
             return alone
-        apart = (_distances(self.values, points) > self.distance).any(axis=1)
-        return alone | torch.as_tensor(apart, device=alone.device)
+        return alone | torch.as_tensor(self.values.unlike(points), device=alone.device)
 
 
 def support(leverage: Tensor, similarity: Tensor, points: Array, unit: Tensor) -> Support:
     """Measure left-out leverage (s,), the largest κ (s,) of some training rows, and the points (n, p) of all."""
     high = float(torch.quantile(leverage, USUAL))
     lonely = float(torch.quantile(1 - similarity, USUAL))
+    return Support(high, lonely, values_of(points, unit.cpu().numpy()))
+
+
+def values_of(points: Array, unit: np.ndarray) -> Values | None:
+    """Of all training rows (n, p); None where there are too many columns to be features."""
     if points.shape[1] > FEATURES:
-        return Support(high, lonely, None, None)
-    values = np.sort(points, axis=0)
-    first = np.unique(unit.cpu().numpy(), return_index=True)[1]  # rows of a group may share their values: one of each
+        return None
+    first = np.unique(unit, return_index=True)[1]  # rows of a group may share their values: one of each
     own = np.sort(points[first], axis=0)
     gaps = np.diff(own, axis=0)
     end = np.full((1, points.shape[1]), np.inf)
     nearest = np.minimum(np.vstack([end, gaps]), np.vstack([gaps, end]))
     level = 1 - (1 - USUAL) / points.shape[1]  # so that all features together are usual
-    return Support(high, lonely, values, np.quantile(nearest, level, axis=0) + ROUNDING)
+    return Values(np.sort(points, axis=0), np.quantile(nearest, level, axis=0) + ROUNDING)
 
 
 def _distances(values: Array, points: Array) -> Array:

@@ -28,9 +28,14 @@ class Shrinkage(NamedTuple):
     nll: float  # mean of the left-out rows, in nats
     limit: bool  # the search for a temperature ended at its limit: left-out margins say nothing, or everything
 
-    def probability(self, decision: Decision, logits: Tensor, resampling: Tensor, scarcity: Tensor) -> Tensor:
-        """Averaged probabilities (c, classes) from logits (c, k) and two covariances (c, k, k)."""
-        return averaged(decision, logits, self.resampling * resampling + self.scarcity * scarcity, self.unit)
+    def probability(
+        self, decision: Decision, logits: Tensor, resampling: Tensor | None, scarcity: Tensor | None
+    ) -> Tensor:
+        """Averaged probabilities (c, classes) from logits (c, k) and two covariances (c, k, k), None for nothing."""
+        total = logits.new_zeros(*logits.shape, logits.shape[-1])
+        for weight, covariance in ((self.resampling, resampling), (self.scarcity, scarcity)):
+            total = total if covariance is None else total + weight * covariance
+        return averaged(decision, logits, total, self.unit)
 
 
 def fit_shrinkage(

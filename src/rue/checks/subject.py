@@ -97,6 +97,8 @@ class Subject:
     @cached_property
     def without_objective(self) -> str | None:
         """Why nothing can be said of an objective and its curvature; None where it can."""
+        if not self.model.family.gradients:
+            return Senseless("the model is known by its predictions alone")
         if not self.model.family.joint:
             return Senseless("trees of a forest minimise no one objective")
         if self.inverted is None and too_large(self.model, self.data):

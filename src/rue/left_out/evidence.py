@@ -7,17 +7,21 @@ seen without a label: it is a part of the audited model's error that left-out re
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.concepts import Facts, Inputs, Model, Objective
 from rue.data import Rows
+from rue.derivatives import loss_gradient
 from rue.left_out.one_step import LeftOut
 from rue.solve.choice import Inverted
 
 Own = Callable[[], Inverted]
-Source = Literal["influence at rest", "linearised", "witness", "linearised and witness"]
+Source = Literal["influence at rest", "linearised", "witness", "linearised and witness", "witnesses", "refits"]
 
 
 @dataclass(frozen=True)
@@ -46,22 +50,57 @@ class Evidence:
 
     source: Source
     why: str  # in words
-    rest: AtRest
+    rest: AtRest | None  # None: of a model that is known by its predictions, or whose parts settled one by one
     prediction: Tensor = field(repr=False)  # (n, k), of the honest model without the row's unit
     slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f there, of weight one
     loss: float  # mean over the rows, there
     honest: Honest | None = field(default=None, repr=False)  # None: the audited model itself, which is at rest
+    beside: Tensor | None = field(default=None, repr=False)  # (n, k), of the honest model, where `prediction` is not
     facts: Facts = field(default_factory=dict, repr=False)
     warning: str | None = None  # what the user should hear of it
+
+    @classmethod
+    def of(
+        cls,
+        judge: Objective,
+        data: Rows,
+        source: Source,
+        why: str,
+        prediction: Tensor,
+        honest: Honest | None,
+        facts: Facts,
+        rest: AtRest | None = None,
+    ) -> "Evidence":
+        """With slopes and loss of left-out outputs (n, k), as a model judges them."""
+        slopes, losses = [], []
+        for batch in data.batches():
+            here = prediction[batch.rows]
+            slopes.append(loss_gradient(judge, here, batch.targets).double())
+            with torch.no_grad():
+                losses.append(judge.loss(here, batch.targets).double())
+        weight = data.weight.to(prediction.device)
+        loss = float(weight @ torch.cat(losses) / weight.sum())
+        return cls(source, why, rest, prediction, torch.cat(slopes), loss, honest, facts=facts)
 
     def describe(self) -> Facts:
         """What to say of it in an audit's facts."""
         return {"left_out": self.source, "left_out_why": self.why, "left_out_loss": self.loss, **self.facts}
 
 
-class EvidenceRule(Protocol):
-    """Where left-out predictions are to come from: `Influence()`, `Linearised()`, `KernelWitness()`, `Chosen()`."""
+@dataclass(frozen=True)
+class Training:
+    """How copies of the model can be trained."""
 
-    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:
-        """Leave every training unit out of an honest model; `own` inverts the model's own curvature, when asked."""
+    again: Callable[[NDArray[np.int64]], Any] = field(repr=False)  # from row numbers to a trained model
+    asked: bool  # else only as long as it takes next to nothing
+
+
+class EvidenceRule(Protocol):
+    """Where left-out predictions are to come from: `Influence()`, `Linearised()`, `Witnesses()`, `Chosen()`."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:
+        """Leave every training unit out of an honest model.
+
+        `own` inverts the model's own curvature, when asked; `training` makes copies, where they may be made.
+        """
         ...

@@ -9,8 +9,8 @@ from torch import Tensor
 from rue.classify import log_likelihood, probability
 from rue.concepts import Decision, Inputs
 from rue.derivatives import outputs
+from rue.left_out.evidence import Honest
 from rue.left_out.tangent import Tangent
-from rue.left_out.witness import KernelModel
 
 LEAST = 1e-12  # of a probability, before it becomes a logit
 SHARES = 41  # of the first of two models that are tried, from none to all
@@ -29,10 +29,10 @@ class OfTangent:
 
 @dataclass(frozen=True)
 class Mixed:
-    """A share of the refitted tangent and the rest of a witness: of outputs, or of the classes' probabilities."""
+    """A share of one honest model and the rest of another: of outputs, or of the classes' probabilities."""
 
-    first: OfTangent
-    second: KernelModel
+    first: Honest
+    second: Honest
     share: float
     decision: Decision | None
 

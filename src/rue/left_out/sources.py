@@ -2,23 +2,25 @@
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from rue.concepts import Facts, Model, Objective
 from rue.curvature import GaussNewton
 from rue.data import Rows
-from rue.derivatives import loss_gradient, outputs
+from rue.derivatives import outputs
 from rue.errors import ModelError, RueError, SettingError, ShapeError
-from rue.left_out.evidence import AtRest, Evidence, Honest, Own, Source
+from rue.left_out.evidence import AtRest, Evidence, Honest, Own, Source, Training
+from rue.left_out.folds import COUNT, Folds, folded
 from rue.left_out.honest import Mixed, OfTangent, mixed, share_of_first
 from rue.left_out.one_step import left_out
+from rue.left_out.outside import can_be_witnessed, witnessed
 from rue.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
 from rue.left_out.tangent import RefittedTangent, at_own, refitted_tangent
 from rue.left_out.witness import Witness, joined, witness
 from rue.solve.choice import invert
 from rue.trees import leaves
 
+UNASKED = 30.0  # seconds that trainings nobody asked for may take in all
 FAR = 1.0  # resampling steps in the raw gradient: such parameters are not at rest in any metric
 OFF = 0.3  # and above which an asked-for influence is warned of
 CROWDED = 0.2  # effective parameters a row above which influence is not to be relied on (docs/practice.md)
@@ -32,14 +34,16 @@ MUCH = 2.0  # times the tangent's left-out loss: such a witness knows too little
 class Influence:
     """The model itself, taken to be at rest: exact for linear models at a stationary point of their objective."""
 
-    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:  # noqa: ARG002  as the others
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """One step for each left-out unit."""
         found = _at_rest(model, data, own, "as asked")
-        share = effective_share(found.rest, data)
+        rest = found.rest
+        assert rest is not None
+        share = effective_share(rest, data)
         if not model.family.stationary or share <= OFF or is_linear(model, data):
             return found
         said = (
-            f"{found.rest.left.effective:.0f} effective parameters are {share:.0%} of the {data.n} rows': left-out "
+            f"{rest.left.effective:.0f} effective parameters are {share:.0%} of the {data.n} rows': left-out "
             "errors by influence came out up to four times too large for networks with so many, so that expected "
             "errors and intervals are likely too wide; leave left_out= to the rule, or give validation= rows"
         )
@@ -59,7 +63,7 @@ class Linearised:
         if self.l2 is not None and not 0 < self.l2 < float("inf"):
             raise SettingError(f"l2 must be a finite number above 0, or None to have it chosen, got {self.l2!r}")
 
-    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:  # noqa: ARG002  as the others
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Refit, and leave every unit out of the refitted tangent."""
         found = refitted_tangent(model, data, model.centre, self.l2, seed, gauge(model, data))
         return _of_tangent(found, data, "as asked")
@@ -67,9 +71,9 @@ class Linearised:
 
 @dataclass(frozen=True)
 class KernelWitness:
-    """A kernel model of the same rows; resampling and similarity are still those of the refitted tangent."""
+    """A kernel model of the same rows; resampling of a network is still that of its refitted tangent."""
 
-    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:  # noqa: ARG002  as the others
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Leave every unit out of the kernel model."""
         seen = _witness(model, data, seed)
         if seen is None:
@@ -77,6 +81,8 @@ class KernelWitness:
                 "a kernel witness needs rows of one length, and squared error, yes-or-no or one-of-k classes; use "
                 "left_out=Linearised()"
             )
+        if model.family.outside:
+            return Evidence.of(model, data, "witness", "as asked", seen.prediction, seen.says, seen.facts)
         found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
         return _evidence("witness", "as asked", _resting(found, data), seen.prediction, data, seen.says, _facts(found))
 
@@ -85,9 +91,13 @@ class KernelWitness:
 class Chosen:
     """Influence where the model is at rest and few parameters decide it, or it is linear in them; else a `Mixture`."""
 
-    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:
         """Measure how far from rest the model is, and choose."""
         family = model.family
+        if training is not None and training.asked:
+            return Folds().gather(model, data, own, seed, training)
+        if family.outside and can_be_witnessed(model):
+            return _from_outside(model, data, seed, training)
         if family.coupled or not family.joint or not family.stationary:
             return _at_rest(model, data, own, "the model minimises no smooth sum over rows that could be refitted")
         if model.stated:
@@ -97,6 +107,7 @@ class Chosen:
             rested, why = _inferred(model, data, seed), "the penalty is not known, and no l2 has the parameters at rest"
         if rested is None:
             return _mixed(model, data, own, seed, why)
+        assert rested.rest is not None
         share = effective_share(rested.rest, data)
         if share <= CROWDED or is_linear(model, data):
             return rested
@@ -111,9 +122,21 @@ class Chosen:
 class Mixture:
     """The refitted tangent and a kernel witness, in the shares under which left-out predictions are best."""
 
-    def gather(self, model: Model, data: Rows, own: Own, seed: int) -> Evidence:
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Leave every unit out of both."""
         return _mixed(model, data, own, seed, "as asked")
+
+
+def _from_outside(model: Model, data: Rows, seed: int, training: Training | None) -> Evidence:
+    """Refits where they take next to nothing, else witnesses alone."""
+    why = "other rows would have grown other parts, which those it has do not show"
+    if training is None:
+        return witnessed(model, data, seed, why)
+    found = folded(model, data, COUNT, seed, training, why, UNASKED)
+    if isinstance(found, Evidence):
+        return found
+    took = f"{COUNT} trainings would take {found:.0f} s or more, and no more than {UNASKED:.0f} s are spent unasked"
+    return witnessed(model, data, seed, f"{why}; {took}: left_out=rue.left_out.Folds() asks for them")
 
 
 def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent | None:
@@ -211,15 +234,15 @@ def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
     targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
     first, second = rest.left.prediction, seen.prediction
     best = share_of_first(decision, first, second, targets, data.weight.to(first.device))
-    alone, witnessed = (_evidence("witness", why, rest, each, data, None, {}).loss for each in (first, second))
-    poor = witnessed > MUCH * alone
+    alone, judged = (_evidence("witness", why, rest, each, data, None, {}).loss for each in (first, second))
+    poor = judged > MUCH * alone
     share = best if poor else min(best, max(0.0, 1 - LEAK * effective_share(rest, data)))
     prediction = mixed(decision, first, second, share)
     honest = Mixed(OfTangent(found.model), seen.says, share, decision)
-    facts = {**_facts(found), "tangent_share": share, "witness_kernel": seen.says.kernel.shares}
+    facts = {**_facts(found), "tangent_share": share, **seen.facts}
     source: Source = "linearised and witness" if share else "witness"
     made = _evidence(source, why, rest, prediction, data, honest, facts)
-    return replace(made, warning=_poor(witnessed, alone)) if poor else made
+    return replace(made, warning=_poor(judged, alone)) if poor else made
 
 
 def _poor(witnessed: float, alone: float) -> str:
@@ -246,9 +269,7 @@ def _facts(found: RefittedTangent) -> Facts:
 
 def _witness(model: Model, data: Rows, seed: int) -> Witness | None:
     """None where rows are no points of one space, or outputs are not free of each other."""
-    family = model.family
-    free = family.gaussian or (family.decision in ("largest", "signs") and family.likelihood)
-    if not free:
+    if not can_be_witnessed(model):
         return None
     try:
         return witness(model, data, seed)
@@ -259,12 +280,4 @@ def _witness(model: Model, data: Rows, seed: int) -> Witness | None:
 def _evidence(
     source: Source, why: str, rest: AtRest, prediction: Tensor, data: Rows, honest: Honest | None, facts: Facts
 ) -> Evidence:
-    slopes, losses = [], []
-    for batch in data.batches():
-        here = prediction[batch.rows]
-        slopes.append(loss_gradient(rest.objective, here, batch.targets).double())
-        with torch.no_grad():
-            losses.append(rest.objective.loss(here, batch.targets).double())
-    weight = data.weight.to(prediction.device)
-    loss = float(weight @ torch.cat(losses) / weight.sum())
-    return Evidence(source, why, rest, prediction, torch.cat(slopes), loss, honest, facts)
+    return Evidence.of(rest.objective, data, source, why, prediction, honest, facts, rest)

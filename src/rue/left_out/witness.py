@@ -7,13 +7,15 @@ errors: what the witness misses, and how far witness and network disagree, which
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rue.concepts import Batch, Coupling, Family, Inputs, Objective, TrainingSet
+from rue.concepts import Batch, Coupling, Facts, Family, Inputs, Objective, TrainingSet
 from rue.derivatives import outputs
 from rue.features import Standardiser, coordinates, training_points
 from rue.left_out.affine import FeatureRows
+from rue.left_out.evidence import Honest
 from rue.left_out.path import best_refit
 from rue.left_out.spectrum import FLAT, spectrum
 from rue.left_out.tangent import some_units
@@ -22,6 +24,7 @@ from rue.losses.loss import Loss
 from rue.trees import leaves, map_leaves, take
 
 ROWS = 2_000  # that the witness learns from, at most; it has not seen the others
+COMPARED = 500  # of them that a kernel is chosen by
 CELLS = 2**25  # entries of its features, at most
 DIRECTIONS = 600  # of all outputs together, where the loss is not squared error
 MIXES = (  # shares of a linear, a wide and a narrow radial kernel
@@ -72,23 +75,23 @@ class KernelModel:
 
 @dataclass(frozen=True)
 class Witness:
-    """The refitted kernel model, and what it says of the training rows without them."""
+    """A model fitted to the training rows, and what it says of the training rows without them."""
 
-    says: KernelModel
+    says: Honest
     prediction: Tensor = field(repr=False)  # (n, k), of the training rows without their own unit
-    limit: bool  # the search for a penalty ended at its limit
+    facts: Facts = field(default_factory=dict, repr=False)
 
 
-def witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
-    """Choose a kernel and a penalty by leave-one-out; rows beyond `ROWS` are held out from the witness altogether."""
+def witness(model: Objective, data: TrainingSet, seed: int, most: int = ROWS) -> Witness:
+    """Choose a kernel and a penalty by leave-one-out; rows beyond `most` are held out from the witness altogether."""
     standardise, found = training_points(data)
     place = model.theta.device
-    chosen = some_units(data, ROWS, seed)
+    chosen = some_units(data, most, seed)
     inside = torch.nonzero(chosen).flatten().to(place)
     seen, weight = torch.as_tensor(found, device=place)[inside], data.weight.to(place)[inside]
     k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
     targets = take(joined([batch.targets for batch in data.batches()]), inside)
-    codes = _codes(model, targets, k)
+    codes = codes_of(model, targets, k)
     offset = weight @ codes / weight.sum() if model.family.gaussian else codes.new_zeros(k)
     kernel = _best_kernel(seen, codes, weight)
     features, basis, values = _features(kernel(seen, seen), weight, _most(model, len(seen), k))
@@ -101,7 +104,7 @@ def witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
     says = KernelModel(kernel, standardise, seen, basis, offset, best.model.theta.view(k, -1))
     prediction = torch.cat([says(batch.inputs) for batch in data.batches()])
     prediction[inside] = best.left.prediction
-    return Witness(says, prediction, best.limit)
+    return Witness(says, prediction, {"witness_kernel": kernel.shares})
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,8 @@ def joined(parts: list[Any]) -> Any:
     return map_leaves(lambda _: next(flat), parts[0])
 
 
-def _codes(model: Objective, targets: Any, k: int) -> Tensor:
-    """Numbers (n, columns) that a kernel is chosen by: the targets themselves, classes as yes and no."""
+def codes_of(model: Objective, targets: Any, k: int) -> Tensor:
+    """Numbers (n, columns) that can be regressed: the targets themselves, classes as yes and no."""
     first: Tensor = leaves(targets)[0].double()
     if model.family.decision == "largest" and first.dim() == 1:
         return torch.nn.functional.one_hot(first.long(), k).double()
@@ -158,7 +161,13 @@ def squared_distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _best_kernel(points: Tensor, codes: Tensor, weight: Tensor) -> Kernel:
-    """The mix whose ridge regression of the codes has the least leave-one-out error, over a few penalties."""
+    """The mix whose ridge regression of the codes has the least leave-one-out error, over a few penalties.
+
+    Some rows are enough to compare by: every mix costs their number cubed.
+    """
+    place = torch.from_numpy(np.lexsort(points.cpu().numpy().T))  # whatever the order of the rows
+    some = place[torch.linspace(0, len(points) - 1, min(len(points), COMPARED)).long()].to(points.device)
+    points, codes, weight = points[some], codes[some], weight[some]
     apart = squared_distance(points, points)
     positive = apart[apart > 0]
     width = float(positive.median()) if len(positive) else 1.0

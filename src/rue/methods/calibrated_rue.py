@@ -29,12 +29,14 @@ from rue.concepts import (
 )
 from rue.curvature import GaussNewton
 from rue.derivatives import jacobian, outputs
-from rue.errors import ModelError, NumericalError, SettingError
+from rue.errors import ModelError, SettingError
 from rue.features import Array, Standardiser, coordinates, training_points
 from rue.influence import pull_root
 from rue.left_out import Evidence, EvidenceRule, LeftOut, leverage
 from rue.left_out import left_out as left_out_of
-from rue.methods.fitting import Fitting, fitting, residual_covariance
+from rue.left_out.evidence import AtRest
+from rue.methods.fitting import Fitting, Refit, fitting, left_out_noise, residual_covariance
+from rue.methods.outside_numbers import audit_numbers, disagreement
 from rue.randomness import generator
 from rue.resample import Multinomial
 from rue.solve.choice import Inverted, invert
@@ -74,11 +76,20 @@ class CalibratedRUE:
                 f'tails must be "student" (degrees of freedom by leave-one-out) or "gaussian", got {self.tails!r}'
             )
 
-    def fit(self, model: Model, data: Any, *, validation: Any = None, left_out: EvidenceRule | None = None) -> Auditor:
+    def fit(
+        self,
+        model: Model,
+        data: Any,
+        *,
+        validation: Any = None,
+        refit: Refit = None,
+        left_out: EvidenceRule | None = None,
+    ) -> Auditor:
         """Leave every row out once and weigh the terms; `left_out` says by what, else a rule chooses.
 
         `validation` rows (X, y) that the model was not trained on set the scale, and intervals by their ranks; rows
-        that training was stopped on will do.
+        that training was stopped on will do. `refit(rows)` trains the model from scratch on some training rows; None
+        lets estimators be cloned where that takes next to nothing, False has nothing trained.
         """
         with fitting(self, model, data, project=True) as fit:
             if not fit.model.family.gaussian:
@@ -86,10 +97,13 @@ class CalibratedRUE:
                     'CalibratedRUE calibrates the residuals of loss="squared_error"; '
                     "use ClassifierRUE for classes, and LinearRUE for another loss"
                 )
-            evidence = fit.evidence(left_out)
+            evidence = fit.evidence(left_out, refit)
+            if evidence.rest is None:
+                made = audit_numbers(fit, evidence, self.resampler, self.tails == "student", self.seed)
+                return made if validation is None else made.validated(validation)
             base = evidence.rest.inverted
             root = pull_root(evidence.rest.objective, fit.data, self.resampler, base.inverse)
-            known = _known(fit, evidence, root, self.seed)
+            known = _known(fit, evidence, evidence.rest, root, self.seed)
             view = self._chosen_view(fit, known)
             power, weights = _weigh(view, known, DEGREES if self.tails == "student" else (inf,))
             plain = base.inverse.solve(root).vectors
@@ -117,7 +131,7 @@ class CalibratedRUE:
 
         Were they computed anew for each damping, the largest would always win: it leaves nothing out.
         """
-        base = known.evidence.rest.inverted
+        base = known.rest.inverted
         if self.damping is None and known.evidence.honest is None:
             curvature = self.curvature.at(known.objective, fit.data)
             rules = [MeanFraction(fraction) for fraction in DAMPINGS]
@@ -134,7 +148,7 @@ class CalibratedRUE:
         usable = torch.nonzero(fit.data.weight > 0).flatten()
         drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
         rows = usable[drawn].sort().values
-        same = inverted.inverse is known.evidence.rest.inverted.inverse
+        same = inverted.inverse is known.rest.inverted.inverse
         own = (
             known.left if same else left_out_of(known.objective, fit.data, inverted.inverse)
         )  # in the metric of `steps`
@@ -148,6 +162,7 @@ class Known:
     """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
 
     evidence: Evidence = field(repr=False)
+    rest: AtRest = field(repr=False)
     root: Tensor = field(repr=False)  # (r, d), of the covariance of the resampled gradient
     weight: Array = field(repr=False)  # (n,)
     noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
@@ -159,12 +174,12 @@ class Known:
     @property
     def objective(self) -> Objective:
         """What is at rest on the training rows: the model, or its tangent."""
-        return self.evidence.rest.objective
+        return self.rest.objective
 
     @property
     def left(self) -> LeftOut:
         """The rows left out of it."""
-        return self.evidence.rest.left
+        return self.rest.left
 
     @property
     def variance(self) -> float:
@@ -240,18 +255,12 @@ class CalibratedSpread:
         return torch.cat(smoothed).view_as(own), torch.cat(unlike)
 
     def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
-        """ddᵀ (c, k, k) of the distance to the model that the left-out residuals are of.
-
-        That model is no judge of inputs unlike its rows: beyond the size of all residuals, the distance counts there
-        by its logarithm.
-        """
+        """Of the distance to the model that the left-out residuals are of: (c, k, k)."""
         honest = self.known.evidence.honest
         if honest is None:
             return torch.zeros_like(own)
-        apart = predicted.double() - honest(inputs)
-        times = (apart.abs() / torch.as_tensor(self.known.overall).to(apart).sqrt()).clamp_min(1)
         strange = unlike | self.support.beyond(_mean_diagonal(own))
-        return outer(torch.where(strange[:, None], apart / times * (1 + times.log() / 2).sqrt(), apart))
+        return disagreement(predicted.double() - honest(inputs), self.known.overall, strange)
 
     def _guard(self, total: Tensor, own: Tensor, unlike: Tensor) -> Tensor:
         """Variance (c, k) to add where local terms cannot be believed.
@@ -269,19 +278,14 @@ class CalibratedSpread:
         return torch.where(beyond, lacking, torch.where(unlike[:, None], halfway, torch.zeros_like(lacking)))
 
 
-def _known(fit: Fitting, evidence: Evidence, root: Tensor, seed: int) -> Known:
+def _known(fit: Fitting, evidence: Evidence, rest: AtRest, root: Tensor, seed: int) -> Known:
     weight = fit.data.weight.cpu().numpy()
     slope = evidence.slope.cpu().numpy()
     standardise, points = training_points(fit.data)
     errors = error_model(points, evidence.prediction.cpu().numpy(), slope, weight, fit.data.unit.cpu().numpy(), seed)
-    noise = (slope * (weight / weight.sum())[:, None]).T @ slope
-    if not (np.diagonal(noise) > 0).all():
-        raise NumericalError(
-            "the model predicts every training row exactly, also without the row: there are no residuals to calibrate "
-            "by; use LinearRUE, and hold rows out to see its errors"
-        )
+    noise = left_out_noise(slope, weight)
     overall = np.maximum(np.diagonal(noise), np.diagonal(residual_covariance(fit.model, fit.data).cpu().numpy()))
-    return Known(evidence, root, weight, noise, overall, points, standardise, errors)
+    return Known(evidence, rest, root, weight, noise, overall, points, standardise, errors)
 
 
 def _terms(view: View, known: Known, power: int) -> Array:
@@ -332,7 +336,7 @@ def _ranked_rows(view: View, known: Known, power: int, weights: Weights) -> Rank
 
 def _left_out_rows(fit: Fitting, view: View, known: Known, power: int, weights: Weights) -> LeftOutRows:
     """The view's rows, as intervals need them; what they do to the parameters is measured as trained."""
-    left, data, inverse = known.left, fit.data, known.evidence.rest.inverted.inverse
+    left, data, inverse = known.left, fit.data, known.rest.inverted.inverse
     as_trained = view.metric if view.inverted.inverse is inverse else metric(known.objective, data, inverse)
     pulled = (as_trained.solved * left.pull.unsqueeze(-1)).sum(1)
     steps = torch.zeros(data.units, pulled.shape[1], dtype=pulled.dtype, device=pulled.device)

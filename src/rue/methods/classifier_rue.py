@@ -1,7 +1,6 @@
 """The audit of a classifier that calibrates itself: probabilities averaged over training sets, by leave-one-out."""
 
-from dataclasses import dataclass, field, replace
-from math import exp, log
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -9,29 +8,27 @@ from torch import Tensor
 
 from rue.auditor import Auditor
 from rue.calibrate.left_out_terms import without_own
-from rue.calibrate.shrinkage import Shrinkage, best_temperature, fit_shrinkage
-from rue.classify import class_shares, log_likelihood, probability, wrong
-from rue.concepts import Assessment, CurvatureRule, Damping, Decision, Inputs, Inverse, Model, Resampler, Solver
+from rue.calibrate.shrinkage import Shrinkage, fit_shrinkage
+from rue.concepts import CurvatureRule, Damping, Decision, Facts, Model, Objective, Resampler, Solver
 from rue.curvature import GaussNewton
-from rue.data import Rows, training_rows
-from rue.derivatives import jacobian, jacobian_batches, outputs, weighted_gradients
+from rue.derivatives import jacobian_batches, outputs, weighted_gradients
 from rue.errors import ModelError
-from rue.held_out import pair
 from rue.influence import pull_root
-from rue.left_out import Evidence, EvidenceRule, Mixture, leverage
-from rue.left_out.evidence import Honest
-from rue.left_out.witness import joined
-from rue.methods.fitting import Fitting, fitting
+from rue.left_out import Evidence, EvidenceRule, Mixture
+from rue.left_out.evidence import AtRest
+from rue.methods.fitting import Fitting, Refit, fitting
+from rue.methods.margins import GradientMoves, ShrunkMargins, validated
+from rue.methods.outside_classes import seen_from_outside
+from rue.methods.resampled import resampled
+from rue.methods.second_opinion import SecondOpinion
 from rue.randomness import generator
 from rue.resample import Multinomial
+from rue.solve.choice import Inverted
 from rue.trees import leaves
 
 ROWS = 2_500  # training rows that the weights are fitted on, at most,
 CELLS = 4_000_000  # and entries of their covariances, at least of
 FEWEST = 200  # rows
-WARMER = tuple(2.0**power for power in range(-6, 7))  # times the squared temperature, tried on validation rows
-SHARES = tuple(step / 10 for step in range(11))  # and shares of a second opinion
-APART = 0.05  # nats a row between the model's own probabilities and an honest model's: their share falls by e
 
 
 @dataclass(frozen=True)
@@ -50,169 +47,113 @@ class ClassifierRUE:
     resampler: Resampler = field(default_factory=Multinomial)
     seed: int = 0
 
-    def fit(self, model: Model, data: Any, *, validation: Any = None, left_out: EvidenceRule | None = None) -> Auditor:
+    def fit(
+        self,
+        model: Model,
+        data: Any,
+        *,
+        validation: Any = None,
+        refit: Refit = None,
+        left_out: EvidenceRule | None = None,
+    ) -> Auditor:
         """Leave every row out once and weigh what shrinks its margins; `left_out` says by what, else a rule chooses.
 
         `validation` rows (X, y) that the model was not trained on set its temperature and what a second opinion counts;
-        rows that training was stopped on will do.
+        rows that training was stopped on will do. `refit(rows)` trains the model from scratch on some training rows;
+        None lets estimators be cloned where that takes next to nothing, False has nothing trained.
         """
         with fitting(self, model, data, project=True) as fit:
             decision = classifier(fit.model, "ClassifierRUE")
-            evidence, steps, residual, shrinkage, second = self._weighed(fit, decision, left_out)
-            if shrinkage.limit and evidence.honest is None and left_out is None and fit.model.family.stationary:
-                evidence, steps, residual, shrinkage, second = self._weighed(fit, decision, Mixture())
-            inverse = evidence.rest.inverted.inverse
-            spread = ShrunkMargins(decision, inverse, steps, shrinkage, second)
-            if validation is not None:
-                spread = validated(spread, fit.model, validation)
-                shrinkage, second = spread.shrinkage, spread.second
-            facts = {
-                **evidence.rest.inverted.describe(),
-                **evidence.describe(),
-                "residual": residual,
-                "effective_parameters": evidence.rest.left.effective,
-                "temperature": None if shrinkage.limit else shrinkage.unit**0.5,  # a limit is no answer
-                "weights": {"resampling": shrinkage.resampling, "scarcity": shrinkage.scarcity},
-                "left_out_nll": shrinkage.nll,
-                "second_opinion": 0.0 if second is None else second.share,
-            }
-            made = fit.auditor(
-                spread,
-                facts,
-                inverted=evidence.rest.inverted,
-                objective=evidence.rest.objective,
-                source=evidence.source,
-            )
+            evidence = fit.evidence(left_out, refit)
+            if evidence.rest is None:
+                seen = resampled(fit, evidence, self.resampler)
+                spread = seen_from_outside(fit, decision, evidence, seen, self.seed)
+                known = None if seen is None else (seen.inverted, seen.objective)
+                made = self._made(fit, evidence, spread, validation, known, {})
+            else:
+                made = self._through_parameters(fit, decision, evidence, evidence.rest, validation, left_out)
         return made if validation is None else made.validated(validation)
 
+    def _through_parameters(
+        self,
+        fit: Fitting,
+        decision: Decision,
+        evidence: Evidence,
+        rest: AtRest,
+        validation: Any,
+        asked: EvidenceRule | None,
+    ) -> Auditor:
+        steps, residual, shrinkage, second = self._weighed(fit, decision, evidence, rest)
+        if shrinkage.limit and evidence.honest is None and asked is None and fit.model.family.stationary:
+            evidence = fit.evidence(Mixture())
+            rest = evidence.rest or rest
+            steps, residual, shrinkage, second = self._weighed(fit, decision, evidence, rest)
+        spread = ShrunkMargins(decision, GradientMoves(rest.inverted.inverse, steps), shrinkage, second)
+        facts = {"residual": residual, "effective_parameters": rest.left.effective}
+        return self._made(fit, evidence, spread, validation, (rest.inverted, rest.objective), facts)
+
+    def _made(
+        self,
+        fit: Fitting,
+        evidence: Evidence,
+        spread: ShrunkMargins,
+        validation: Any,
+        known: tuple[Inverted, Objective] | None,
+        facts: Facts,
+    ) -> Auditor:
+        if validation is not None:
+            spread = validated(spread, fit.model, validation)
+        shrinkage, second = spread.shrinkage, spread.second
+        inverted, objective = known or (None, None)
+        found = {
+            **({} if inverted is None else inverted.describe()),
+            **evidence.describe(),
+            **facts,
+            "temperature": None if shrinkage.limit else shrinkage.unit**0.5,  # a limit is no answer
+            "weights": {"resampling": shrinkage.resampling, "scarcity": shrinkage.scarcity},
+            "left_out_nll": shrinkage.nll,
+            "second_opinion": 0.0 if second is None else second.share,
+        }
+        return fit.auditor(spread, found, inverted=inverted, objective=objective, source=evidence.source)
+
     def _weighed(
-        self, fit: Fitting, decision: Decision, rule: EvidenceRule | None
-    ) -> "tuple[Evidence, Tensor, float, Shrinkage, SecondOpinion | None]":
-        """The evidence, the root of the parameters' covariance with its residual, and what shrinks margins."""
-        evidence = fit.evidence(rule)
-        inverse = evidence.rest.inverted.inverse
-        steps, residual = inverse.solve(pull_root(evidence.rest.objective, fit.data, self.resampler, inverse))
-        second = None if evidence.honest is None else SecondOpinion.of(decision, evidence, fit.data)
-        shrinkage, entropy = self._shrinkage(fit, decision, evidence, steps, second)
-        return evidence, steps, residual, shrinkage, second and second.beside(shrinkage, entropy)
+        self, fit: Fitting, decision: Decision, evidence: Evidence, rest: AtRest
+    ) -> "tuple[Tensor, float, Shrinkage, SecondOpinion | None]":
+        """The root of the parameters' covariance with its residual, and what shrinks margins."""
+        inverse = rest.inverted.inverse
+        steps, residual = inverse.solve(pull_root(rest.objective, fit.data, self.resampler, inverse))
+        honest = evidence.honest
+        second = None if honest is None else SecondOpinion.of(decision, honest, evidence.prediction, fit.data)
+        shrinkage, entropy = self._shrinkage(fit, decision, evidence, rest, steps, second)
+        return steps, residual, shrinkage, second and second.beside(shrinkage, entropy)
 
     def _shrinkage(
-        self, fit: Fitting, decision: Decision, evidence: Evidence, steps: Tensor, second: "SecondOpinion | None"
+        self,
+        fit: Fitting,
+        decision: Decision,
+        evidence: Evidence,
+        rest: AtRest,
+        steps: Tensor,
+        second: SecondOpinion | None,
     ) -> tuple[Shrinkage, float]:
         """What makes left-out labels most likely; where these are another model's, what agrees best with it.
 
         The network's own logits have another scale than those of its refitted tangent, and have seen the labels: they
         are made as sure as an honest model is of the same rows. With it the least loss that there could have been.
         """
-        left = evidence.rest.left
+        left = rest.left
         usable = torch.nonzero(fit.data.weight > 0).flatten()
         count = min(ROWS, max(FEWEST, CELLS // left.prediction.shape[1] ** 2))
         drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
         rows = usable[drawn].sort().values
-        resampling, targets = _without_own_unit(fit, evidence, steps, rows, self.resampler)
+        resampling, targets = _without_own_unit(fit, rest, steps, rows, self.resampler)
         at = rows.to(left.prediction.device)
         weight = fit.data.weight[rows]
         if second is None:
             return fit_shrinkage(decision, left.prediction[at], resampling, left.reach[at], targets, weight), 0.0
         logits = torch.cat([outputs(fit.model, batch.inputs) for batch in fit.data.batches()]).double()[at]
-        said = second.tempered(decision, evidence.prediction[at])
-        wanted = said[:, 1:] if decision == "signs" and logits.shape[1] == 1 else said
-        share = (weight / weight.sum()).to(said)
-        entropy = -float(share @ log_likelihood(decision, said, wanted))
+        wanted, entropy = second.wanted(decision, evidence.prediction[at], weight)
         return fit_shrinkage(decision, logits, resampling, left.reach[at], wanted, weight), entropy
-
-
-@dataclass(frozen=True)
-class SecondOpinion:
-    """Probabilities of the honest model, at the temperature its left-out rows ask for, and what they count."""
-
-    honest: Honest = field(repr=False)
-    unit: float  # a squared temperature
-    usual: Tensor = field(repr=False)  # (classes,), how often they are among the training rows
-    rows: int  # it learnt from: with one more of the usual kind, it is never surer than so many can make it
-    share: float = 0.5  # of the averaged probability; the model's own have the rest
-
-    @classmethod
-    def of(cls, decision: Decision, evidence: Evidence, data: Rows) -> "SecondOpinion":
-        """At the temperature that the left-out rows ask for."""
-        assert evidence.honest is not None
-        targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
-        shares = (data.weight / data.weight.sum()).to(evidence.prediction)
-        unit, limit = best_temperature(decision, evidence.prediction, targets, shares)
-        usual = class_shares(decision, targets, shares, evidence.prediction.shape[1])
-        return cls(evidence.honest, 1.0 if limit else unit, usual, data.units)
-
-    def beside(self, own: Shrinkage, entropy: float) -> "SecondOpinion":
-        """Half where the model's own agree, all where they are far from it, or say nothing."""
-        apart = max(0.0, own.nll - entropy)
-        return replace(self, share=1.0 if own.limit else 1 - 0.5 * exp(-apart / APART))
-
-    def tempered(self, decision: Decision, logits: Tensor) -> Tensor:
-        """Probabilities (c, classes) of its logits (c, k)."""
-        said = probability(decision, logits / self.unit**0.5)
-        return (self.rows * said + self.usual.to(said)) / (self.rows + 1)
-
-    def probability(self, decision: Decision, inputs: Inputs) -> Tensor:
-        """What it says itself: (c, classes)."""
-        return self.tempered(decision, self.honest(inputs))
-
-    def mixed(self, own: Tensor, said: Tensor) -> Tensor:
-        """Probabilities (c, classes) between the audited model's and those it said."""
-        return (1 - self.share) * own + self.share * said
-
-
-@dataclass(frozen=True)
-class ShrunkMargins:
-    """Averaged probabilities at new inputs."""
-
-    decision: Decision
-    inverse: Inverse = field(repr=False)
-    steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
-    shrinkage: Shrinkage
-    second: SecondOpinion | None = None
-
-    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
-        """Two covariances of the logits, and the probabilities under both."""
-        logits, covariance, scarcity, residual = self.margins(model, inputs)
-        shares = self.shrinkage.probability(self.decision, logits, covariance, scarcity)
-        if self.second is not None:
-            shares = self.second.mixed(shares, self.second.probability(self.decision, inputs))
-        score = wrong(self.decision, shares, logits)
-        return Assessment(logits, covariance, score=score, probability=shares, residual=residual)
-
-    def margins(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, float]:
-        """Logits (c, k), their covariances under resampling and by scarcity (c, k, k), and a solve's residual."""
-        rows = jacobian(model, inputs).double()
-        moved = rows @ self.steps.T
-        scarcity, residual = leverage(rows, self.inverse)
-        return outputs(model, inputs).double(), moved @ moved.mT, scarcity, residual
-
-
-def validated(spread: ShrunkMargins, model: Model, validation: Any) -> ShrunkMargins:
-    """The temperature, and the second opinion's share, under which validation labels are most likely, near the old."""
-    rows, _ = training_rows(pair(validation), model)
-    batches = list(rows.batches())
-    targets = leaves(joined([batch.targets for batch in batches]))[0]
-    seen = [spread.margins(model, batch.inputs)[:3] for batch in batches]
-    logits, resampling, scarcity = (torch.cat(part) for part in zip(*seen, strict=True))
-    second = spread.second
-    said = None if second is None else torch.cat([second.probability(spread.decision, b.inputs) for b in batches])
-
-    def cost(warmer: float, share: float | None) -> float:
-        shrunk = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
-        shares = shrunk.probability(spread.decision, logits, resampling, scarcity)
-        away = 0.5 * log(warmer) ** 2
-        if second is not None and said is not None and share is not None:
-            shares = replace(second, share=share).mixed(shares, said)
-            away += 0.5 * ((share - second.share) / 0.25) ** 2
-        return away - float(log_likelihood(spread.decision, shares, targets).sum())
-
-    tried = [(warmer, share) for warmer in WARMER for share in ((None,) if second is None else SHARES)]
-    warmer, share = min(tried, key=lambda one: cost(*one))
-    shrinkage = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
-    return replace(
-        spread, shrinkage=shrinkage, second=None if second is None or share is None else replace(second, share=share)
-    )
 
 
 def classifier(model: Model, who: str) -> Decision:
@@ -226,12 +167,12 @@ def classifier(model: Model, who: str) -> Decision:
 
 
 def _without_own_unit(
-    fit: Fitting, evidence: Evidence, steps: Tensor, rows: Tensor, resampler: Resampler
+    fit: Fitting, rest: AtRest, steps: Tensor, rows: Tensor, resampler: Resampler
 ) -> tuple[Tensor, Tensor]:
     """The resampling covariance (s, k, k) of training rows (s,) without their own unit, and their targets."""
-    objective, left = evidence.rest.objective, evidence.rest.left
+    objective, left = rest.objective, rest.left
     toward = weighted_gradients(objective, fit.data, torch.ones(1, fit.data.n, dtype=torch.float64))
-    pull = evidence.rest.inverted.inverse.solve(toward).vectors[0]
+    pull = rest.inverted.inverse.solve(toward).vectors[0]
     resampling, targets = [], []
     for batch, own_rows in jacobian_batches(objective, fit.data):
         part = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)].to(own_rows.device)

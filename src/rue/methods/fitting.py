@@ -9,7 +9,9 @@ from functools import cache
 from math import inf
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.auditor import Auditor
@@ -19,18 +21,23 @@ from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model,
 from rue.curvature import GaussNewton
 from rue.data import Rows, training_rows
 from rue.derivatives import loss_gradient, outputs
-from rue.errors import ModelError, RueWarning, SettingError
+from rue.errors import ModelError, NumericalError, RueWarning, SettingError
 from rue.explain.gradients import GradientLens
 from rue.explain.lens import Lens
+from rue.features import Array
 from rue.influence import Meat
-from rue.left_out import Chosen, Evidence, EvidenceRule, Influence
-from rue.left_out.evidence import Source
+from rue.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
+from rue.left_out.evidence import Source, Training
 from rue.left_out.sources import gauge
+from rue.models.again import copies
 from rue.randomness import untouched
 from rue.settings import WANTED, check_parts
 from rue.solve.choice import Inverted, invert, too_large
 from rue.solve.projection import Projection
 from rue.trained import Trained
+
+Refit = Callable[[NDArray[np.int64]], Any] | bool | None
+"""How a model is trained from scratch on some rows; False: not at all; None: as an estimator does by itself."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Fitting:
 
     def invert(self, curvature: CurvatureRule, damping: Damping | None, solver: Solver | None) -> Inverted:
         """Damp and factor the curvature; what had to be done about a singular one is said."""
+        if not self.model.family.gradients:
+            self.model.jacobian(None)  # which refuses
         if not self.model.family.joint:
             raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
         logits = gauge(self.model, self.data)
@@ -58,8 +67,11 @@ class Fitting:
             self.said.append(text)
             warnings.warn(text, RueWarning, stacklevel=4)
 
-    def evidence(self, rule: EvidenceRule | None) -> Evidence:
-        """Left-out predictions by this rule; without one, by `Chosen()`, or as the method's own damping has it."""
+    def evidence(self, rule: EvidenceRule | None, refit: Refit = None) -> Evidence:
+        """Left-out predictions by this rule; without one, by `Chosen()`, or as the method's own damping has it.
+
+        `refit` trains copies; None takes those that an estimator makes of itself, False takes none.
+        """
         if rule is not None and (isinstance(rule, type) or not callable(getattr(rule, "gather", None))):
             raise SettingError(
                 f"left_out is {rule!r}, expected one of rue.left_out's rules, such as left_out=rue.left_out.Mixture()"
@@ -73,10 +85,30 @@ class Fitting:
             curvature = settings.curvature.at(self.model, self.data)
             return invert(curvature, settings.damping, settings.solver, gauge(self.model, self.data))
 
-        found = chosen.gather(self.model, self.data, own, settings.seed)
-        for text in (found.rest.inverted.damped.warning, found.warning, *doubts(self.model, self.data, found)):
+        training = self._training(refit, isinstance(rule, Folds), settings.seed)
+        found = chosen.gather(self.model, self.data, own, settings.seed, training)
+        damped = None if found.rest is None else found.rest.inverted.damped.warning
+        for text in (damped, found.warning, *doubts(self.model, self.data, found)):
             self._say(text)
         return found
+
+    def _training(self, refit: Refit, asked: bool, seed: int) -> Training | None:
+        if refit is False:
+            return None
+        if refit is not None:
+            if not callable(refit) or isinstance(refit, torch.nn.Module):
+                raise SettingError(
+                    f"refit is {refit!r}, expected a function from row numbers to a model that was trained on those "
+                    "rows from scratch, False to have nothing trained, or None"
+                )
+            return Training(refit, asked=True)
+        estimator = getattr(self.model, "estimator", None)
+        source = self.data.source
+        if estimator is None or source.y is None:
+            return None
+        weight = None if source.weight is None else np.asarray(source.weight, dtype=np.float64)
+        made = copies(estimator, source.X, source.y, weight, seed)
+        return None if made is None else Training(made, asked)
 
     def auditor(
         self,
@@ -160,6 +192,17 @@ def _check_settings(method: object) -> None:
     seed = getattr(method, "seed", 0)
     if not isinstance(seed, int):
         raise SettingError(f"seed must be a whole number, so that the audit can be repeated, got {seed!r}")
+
+
+def left_out_noise(slope: Array, weight: Array) -> Array:
+    """The covariance (k, k) of left-out residuals (n, k)."""
+    noise = (slope * (weight / weight.sum())[:, None]).T @ slope
+    if not (np.diagonal(noise) > 0).all():
+        raise NumericalError(
+            "the model predicts every training row exactly, also without the row: there are no residuals to calibrate "
+            "by; use LinearRUE, and hold rows out to see its errors"
+        )
+    return np.asarray(noise)
 
 
 def residual_covariance(model: Model, data: Rows) -> Tensor:

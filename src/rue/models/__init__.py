@@ -1,6 +1,7 @@
 """What was trained: one adapter file for each library."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from rue.concepts import Model
-from rue.errors import ModelError, SettingError
+from rue.errors import ModelError, OpaqueError, SettingError
 from rue.losses import Loss
 from rue.losses.torch_losses import Reduction
+from rue.models import black_box
+from rue.models.black_box import BlackBoxModel
+from rue.models.estimator import EstimatorModel
 from rue.models.module import Penalty, wrap_module
 from rue.models.unwrap import unwrap
 
@@ -47,7 +51,8 @@ def wrap(
     every parameter, and which were trained. `centre` has the parameters the training started from, a state dict or a
     module, where the penalty was ½ l2 ‖θ − centre‖².
 
-    An estimator of another library, or the path of a stored tree ensemble, says all that by itself.
+    An estimator of another library, or the path of a stored tree ensemble, says all that by itself. Any other object
+    with `predict`, or with `predict_proba` and `classes_`, is audited by its predictions alone.
 
     >>> import torch
     >>> model = wrap(torch.nn.Linear(3, 1), loss="squared_error", l2={"weight": 0.5})
@@ -72,8 +77,13 @@ def wrap(
             f"{type(model).__name__} says by itself how it was trained: leave them out"
         )
     reader: Any = import_module(f"rue.models.{adapter(model)}")
-    found: Model = reader.read(model, loss, l2)
-    return found
+    try:
+        found: Model = reader.read(model, loss, l2)
+    except OpaqueError as error:
+        if not predicts(model):
+            raise
+        found = black_box.read(model, loss, l2, str(error))
+    return replace(found, estimator=model) if isinstance(found, EstimatorModel | BlackBoxModel) else found
 
 
 def adapter(model: Any) -> str:
@@ -89,6 +99,20 @@ def adapter(model: Any) -> str:
         package = kind.__module__.partition(".")[0]
         if package in ADAPTERS:
             return ADAPTERS[package]
+    if predicts(model):
+        return "black_box"
     raise ModelError(
-        f"cannot wrap {type(model).__name__}; give a torch.nn.Module, or a fitted estimator of {', '.join(ADAPTERS)}"
+        f"cannot wrap {type(model).__name__}; give a torch.nn.Module, a fitted estimator of {', '.join(ADAPTERS)}, or "
+        "any object whose predict(X) returns a number, or predict_proba(X) the probabilities of classes_, for each row"
     )
+
+
+def predicts(model: Any) -> bool:
+    """Whether what the model says of a row can be compared with its target: clusters and ranks cannot."""
+    if isinstance(model, type) or not callable(getattr(model, "predict", None)) or "Ranker" in type(model).__name__:
+        return False
+    packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
+    if packages & ADAPTERS.keys() and not hasattr(model, "get_params"):
+        return False  # a booster by itself does not say whether its numbers are probabilities
+    tags = getattr(model, "__sklearn_tags__", None)
+    return tags is None or getattr(tags(), "estimator_type", None) in ("regressor", "classifier")

@@ -18,7 +18,7 @@ def admit(model: Model, inputs: Inputs, targets: Any) -> None:
     with torch.no_grad(), described(f"the model could not take inputs of {shapes(inputs)}"):
         outputs, again = (model.predict(model.theta, handed) for _ in range(2))
         alone = torch.cat([model.predict(model.theta, row) for row in _ends(handed)])
-    if not all(torch.equal(a, b) for a, b in zip(leaves(handed), leaves(inputs), strict=True)):
+    if not all(_same(a, b) for a, b in zip(leaves(handed), leaves(inputs), strict=True)):
         raise ModelError(
             "the model changes its inputs in place, so that a second pass would see other data; use inplace=False "
             "in its first layer"
@@ -44,6 +44,11 @@ def admit(model: Model, inputs: Inputs, targets: Any) -> None:
     _admit_logits(model, outputs)
     _admit_loss(model, inputs, targets)
     _admit_penalty(model)
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Equal, missing values where missing values are."""
+    return torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())
 
 
 @contextmanager
@@ -86,7 +91,7 @@ def _admit_loss(model: Model, inputs: Inputs, targets: Any) -> None:
             else torch.cat([_checked_losses(model.loss(output, target), 1) for output, target in ends])
         )
     for name, value in (("the model's outputs do", outputs), ("the loss does", losses)):
-        if not value.requires_grad:
+        if model.family.gradients and not value.requires_grad:
             raise ModelError(
                 f"{name} not depend on the audited parameters: the derivative was cut off (detach, no_grad, argmax, "
                 "rounding); keep it"

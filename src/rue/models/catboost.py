@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.errors import ModelError
+from rue.errors import ModelError, OpaqueError
 from rue.losses import Loss, bernoulli, cross_entropy, poisson, squared_error, tweedie
 from rue.models.estimator import EstimatorModel
 from rue.models.tree_estimator import Given, Seen, loss_of, tree_estimator
@@ -71,8 +71,8 @@ def _losses(options: str, weights: Any) -> dict[str, Callable[[], Loss]]:
     }
 
 
-def _weighed(weights: Any) -> ModelError:
-    return ModelError(
+def _weighed(weights: Any) -> OpaqueError:
+    return OpaqueError(
         f"class weights {list(weights)} weigh the first class too; scale them so that it has weight 1 "
         '(scale_pos_weight), or say loss="bernoulli" and give them as rue.Data(X, y, weight=...)'
     )

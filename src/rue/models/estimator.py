@@ -25,6 +25,7 @@ class EstimatorModel:
     response: Response | None = None
     classes: NDArray[Any] | None = field(default=None, repr=False)
     said: Facts = field(default_factory=dict, repr=False)  # what else to say of the estimator in an audit's facts
+    estimator: Any = field(default=None, repr=False)  # as the user has it: copies of it may be trained
 
     @property
     def theta(self) -> Tensor:

@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.concepts import POINTS, Batches, Facts, Family, Inputs
+from rue.concepts import Batches, Facts, Family, Inputs
 from rue.errors import ModelError
 from rue.losses.loss import like_outputs, whole
 from rue.models.reading import read_leaf
+from rue.models.tables import as_points
 from rue.models.trees import LEAVES
 
 Array = NDArray[np.float64]
@@ -103,10 +104,8 @@ class ForestModel:
         """The outputs are the prediction."""
 
     def read(self, inputs: Any) -> Inputs:
-        """Leaves (n, T) and points (n, p), a missing value counting as zero in distances."""
-        leaf = torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32)
-        points = torch.as_tensor(np.ascontiguousarray(inputs[POINTS]), dtype=torch.float64)
-        return {LEAVES: leaf, POINTS: torch.nan_to_num(points, 0.0, 0.0, 0.0)}
+        """Leaves (n, T), points (n, p) and levels (n, q)."""
+        return {LEAVES: torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32), **as_points(inputs)}
 
     def read_targets(self, targets: Any) -> Tensor:
         """Numbers (n, k), labels as indicators."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.errors import DataError, ModelError
+from rue.errors import DataError, ModelError, OpaqueError
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.estimator import EstimatorModel
 from rue.models.tables import named, numbers, recoded, stored
@@ -128,7 +128,7 @@ def _ensemble(header: Mapping[str, str], trees: list[Tree], settings: Mapping[st
 def _losses(settings: Mapping[str, str]) -> dict[str, Callable[[], Loss]]:
     positive = float(settings.get("scale_pos_weight", 1))
     if settings.get("is_unbalance", "0") == "1":
-        raise ModelError("is_unbalance=True weighs classes by numbers that are not stored; use scale_pos_weight")
+        raise OpaqueError("is_unbalance=True weighs classes by numbers that are not stored; use scale_pos_weight")
     return {
         "regression": squared_error,
         "binary": lambda: bernoulli(positive),

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from rue.errors import DataError, ModelError, SettingError
+from rue.errors import DataError, ModelError, OpaqueError, SettingError
 from rue.models.estimator import EstimatorModel
 from rue.models.scikit_learn_linear import LINEAR, read_linear
 from rue.models.scikit_learn_mlp import read_mlp
@@ -55,9 +55,15 @@ def read(estimator: Any, loss: Any, l2: Any) -> EstimatorModel:
             found: EstimatorModel = trees.read(estimator, loss, l2)
             return found
         if kind.__name__ in NEAREST:
-            raise ModelError(f"{type(estimator).__name__} cannot be audited; the nearest is {NEAREST[kind.__name__]}")
-    raise ModelError(
-        f"{type(estimator).__name__} cannot be audited; known of scikit-learn are trees and their ensembles, "
+            _check_fitted(estimator)
+            raise OpaqueError(
+                f"{type(estimator).__name__} has no parameters that could be read; the nearest that has is "
+                f"{NEAREST[kind.__name__]}"
+            )
+    _check_fitted(estimator)
+    raise OpaqueError(
+        f"{type(estimator).__name__} has no parameters that could be read; known of scikit-learn are trees and their "
+        "ensembles, "
         f"MLPRegressor, MLPClassifier, {', '.join(sorted(kind.__name__ for kind in LINEAR))}, and pipelines, searches "
         "and TransformedTargetRegressor around them"
     )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn import linear_model, svm
 
-from rue.errors import ModelError
+from rue.errors import ModelError, OpaqueError
 from rue.losses import Loss, bernoulli, cross_entropy, modified_huber, signed_squared_error, squared_hinge
 from rue.models.scikit_learn_labels import Labels
 from rue.models.scikit_learn_objective import Objective, liblinear_bias, no_curvature, settled, stochastic
@@ -22,12 +22,12 @@ def _ridge(e: Any) -> Objective:
 def _logistic(e: Any) -> Objective:
     """Σ loss + (1/C) (l1_ratio‖w‖₁ + ½(1 − l1_ratio)‖w‖²); LIBLINEAR penalises the intercept too."""
     if not getattr(e, "refit", True):
-        raise ModelError(
+        raise OpaqueError(
             "LogisticRegressionCV(refit=False) averages fits, which is the minimum of nothing; use refit=True"
         )
     labels = _labels(e, by_weight=True)
     if getattr(e, "multi_class", None) == "multinomial" and len(labels.classes) == 2:
-        raise ModelError('LogisticRegression(multi_class="multinomial") of two classes; the nearest choice is "auto"')
+        raise OpaqueError('LogisticRegression(multi_class="multinomial") of two classes; the nearest choice is "auto"')
     strength, ratio = _logistic_penalty(e)
     l2 = strength * (1 - ratio)
     liblinear = e.solver == "liblinear"
@@ -58,7 +58,7 @@ def _linear_svc(e: Any) -> Objective:
     if e.loss != "squared_hinge":
         raise no_curvature(e, "squared_hinge")
     if e.multi_class != "ovr":
-        raise ModelError(f'LinearSVC(multi_class={e.multi_class!r}) is not supported; the nearest choice is "ovr"')
+        raise OpaqueError(f'LinearSVC(multi_class={e.multi_class!r}) is not supported; the nearest choice is "ovr"')
     labels = _labels(e, by_weight=True)
     l2 = 1 / e.C if e.penalty == "l2" else 0.0
     loss = labels.weigh(labels.each(squared_hinge()), positives=True)

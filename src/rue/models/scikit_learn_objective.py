@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.concepts import Response
-from rue.errors import ModelError
+from rue.errors import OpaqueError
 from rue.losses import Loss
 from rue.models.scikit_learn_labels import Labels
 
@@ -33,9 +33,9 @@ def settled(e: Any, name: str) -> Any:
     return getattr(e, found) if hasattr(e, found) else getattr(e, name)
 
 
-def no_curvature(e: Any, nearest: str) -> ModelError:
+def no_curvature(e: Any, nearest: str) -> OpaqueError:
     """The refusal of a loss with corners."""
-    return ModelError(
+    return OpaqueError(
         f"{type(e).__name__}(loss={e.loss!r}) has no second derivative to audit with; the nearest choice is "
         f"loss={nearest!r}"
     )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn import linear_model, svm
 
-from rue.errors import ModelError
+from rue.errors import OpaqueError
 from rue.losses import Loss, gamma, huber, poisson, squared_epsilon_insensitive, squared_error, tweedie
 from rue.models.links import Exponential
 from rue.models.scikit_learn_objective import Objective, liblinear_bias, no_curvature, settled, stochastic
@@ -53,7 +53,7 @@ def _tweedie(e: Any) -> Objective:
     if e.power == 0 and not log:
         return Objective(squared_error(), float(e.alpha), mean=True)
     if not (log and 1 <= e.power <= 2):
-        raise ModelError(
+        raise OpaqueError(
             f"TweedieRegressor(power={e.power}, link={e.link!r}) is not supported; the nearest choices are a power "
             "from 1 to 2 with the log link, or power=0 with the identity"
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.errors import ModelError
+from rue.errors import ModelError, OpaqueError
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error
 from rue.models.estimator import EstimatorModel
 from rue.models.forest import Forest, forest_model
@@ -37,7 +37,7 @@ def read(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
         return _gradient_boosting(estimator, loss, l2)
     if isinstance(estimator, ForestClassifier | ForestRegressor | DecisionTreeClassifier | DecisionTreeRegressor):
         return _forest(estimator, loss, l2)
-    raise ModelError(
+    raise OpaqueError(
         f"{type(estimator).__name__} is neither gradient boosting nor a forest; of ensembles, use "
         "HistGradientBoosting* or RandomForest*, or wrap one of its members"
     )

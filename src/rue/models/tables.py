@@ -6,9 +6,11 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rue.concepts import LEVELS, POINTS
 from rue.errors import DataError, ModelError
 
 
@@ -74,21 +76,49 @@ def numbers(inputs: Any, dtype: Any = np.float64) -> NDArray[Any]:
     return _columns([found[name] for name in found.columns], len(found), dtype)
 
 
-def points(inputs: Any) -> NDArray[Any]:
-    """The table as points to measure distances on (n, p): the same category is the same number in every table."""
+def described(inputs: Any) -> dict[str, NDArray[Any]]:
+    """The table as points to measure distances on (n, p), missing numbers NaN, and its categories as levels (n, q).
+
+    The same category is the same number in every table.
+    """
     found = table(inputs)
-    found = found.to_pandas() if hasattr(found, "to_pandas") else found
-    if not hasattr(found, "columns"):
-        return numbers(found)
-    return _columns([_placed(found[name]) for name in found.columns], len(found), np.float64)
+    found = found.to_pandas() if hasattr(found, "to_pandas") else found  # polars
+    if hasattr(found, "toarray") or not (hasattr(found, "columns") or found.dtype == object):
+        return {POINTS: numbers(found)}
+    columns = [found[name] for name in found.columns] if hasattr(found, "columns") else list(found.T)
+    read = [(_number(column), column) for column in columns]
+    numbered = [values for values, _ in read if values is not None]
+    named = [_levels(column) for values, column in read if values is None]
+    parts = {POINTS: np.stack(numbered, axis=1) if numbered else np.zeros((len(found), 0))}
+    return {**parts, LEVELS: np.stack(named, axis=1)} if named else parts
 
 
-def _placed(column: Any) -> Any:
-    """A category by its label: its code would change with the other rows of its table."""
-    if not hasattr(column, "cat"):
-        return column
-    places = np.array([crc32(str(label).encode()) / 2**32 for label in column.cat.categories] + [-1.0])
-    return places[column.cat.codes.to_numpy()]  # missing ones have the code −1: the last place
+def as_points(inputs: dict[str, Any]) -> dict[str, Tensor]:
+    """What `described` found, as tensors."""
+    found = {
+        name: torch.as_tensor(np.ascontiguousarray(inputs[name]), dtype=torch.float64)
+        for name in (POINTS, LEVELS)
+        if name in inputs
+    }
+    return {name: torch.nan_to_num(part, torch.nan, 0.0, 0.0) for name, part in found.items()}
+
+
+def _number(column: Any) -> NDArray[np.float64] | None:
+    """A column of numbers (n,), missing ones NaN; None for categories and words."""
+    if hasattr(column, "cat"):
+        return None
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _levels(column: Any) -> NDArray[np.float64]:
+    """Categories (n,) by their labels: codes would change with the other rows of their table; missing is −1."""
+    from pandas import factorize
+
+    codes, labels = factorize(np.asarray(column, dtype=object))
+    return np.array([*(float(crc32(str(label).encode())) for label in labels), -1.0])[codes]
 
 
 def _columns(columns: list[Any], n: int, dtype: Any) -> NDArray[Any]:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.concepts import POINTS, Facts, Response
-from rue.errors import DataError, ModelError, RueError
+from rue.concepts import Facts, Response
+from rue.errors import DataError, OpaqueError, RueError
 from rue.losses import Loss, as_loss
 from rue.models.estimator import EstimatorModel
 from rue.models.forest import ForestModel
 from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
-from rue.models.tables import points, table
+from rue.models.tables import described, table
 from rue.models.trees import LEAVES, Ensemble, Penalty, tree_model
 
 LOGARITHMS = ("poisson", "gamma", "tweedie")
@@ -71,21 +71,21 @@ def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: Give
         return as_loss(given)
     if objective in known:
         return known[objective]()
-    raise ModelError(
+    raise OpaqueError(
         f"{library} grew these trees for {objective!r}, which no loss here stands for (quantiles, absolute errors and "
         f"ranks have no curvature to audit by); train for one of {', '.join(known)}, or say loss= for an objective of "
         "your own that is one of rue.losses"
     )
 
 
-def refuse(library: str, found: str, wanted: str) -> ModelError:
+def refuse(library: str, found: str, wanted: str) -> OpaqueError:
     """The error for an ensemble that is not a plain sum of its leaf values."""
-    return ModelError(f"{library} has {found} here, which is no plain sum of leaf values; use {wanted}")
+    return OpaqueError(f"{library} has {found} here, which is no plain sum of leaf values; use {wanted}")
 
 
-def class_weighed() -> ModelError:
+def class_weighed() -> OpaqueError:
     """The error for classes whose weights only the training knew."""
-    return ModelError(
+    return OpaqueError(
         'class_weight weighs rows unknown to the audit; say loss="bernoulli" or "cross_entropy" and give '
         "rue.Data(X, y, weight=sklearn.utils.class_weight.compute_sample_weight(class_weight, y))"
     )
@@ -97,7 +97,7 @@ def _features(seen: Seen) -> Callable[[Any], Any]:
         if not raw.shape[0]:
             raise DataError("there are no rows; give at least one")
         try:
-            return {LEAVES: seen.leaf(raw), POINTS: points(raw)}
+            return {LEAVES: seen.leaf(raw), **described(raw)}
         except RueError:
             raise
         except Exception as error:  # each library has its own

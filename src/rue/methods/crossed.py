@@ -1,0 +1,42 @@
+"""Rows that might have been: each column of a training row, or of a near one."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rue.concepts import Inputs, Model
+from rue.data import Rows
+from rue.errors import RueError
+from rue.features import training_points
+from rue.models.tables import table
+
+NEAR = 6  # neighbours, of which one is the other parent
+ROWS = 1_000  # that are made, at most
+
+
+def crossed(model: Model, data: Rows, seed: int) -> Inputs:
+    """As the model reads them; training rows themselves where it refuses rows that are put together."""
+    from sklearn.neighbors import NearestNeighbors
+
+    source = np.random.default_rng(seed)
+    own = np.sort(source.permutation(data.n)[:ROWS])
+    try:
+        points = training_points(data)[1]
+        near = NearestNeighbors(n_neighbors=min(NEAR + 1, data.n)).fit(points).kneighbors(points[own], None, False)
+        other = near[np.arange(len(own)), source.integers(1, near.shape[1], len(own))]
+        raw = table(data.source.X)
+        first = source.random((len(own), raw.shape[1])) < 0.5
+        return model.read(_put_together(raw, np.where(first, own[:, None], other[:, None])))
+    except (RueError, TypeError, ValueError, AttributeError):
+        return next(iter(data.batches())).inputs
+
+
+def _put_together(raw: Any, rows: NDArray[np.int64]) -> Any:
+    """Column j of the table from the rows (s, p) that are said."""
+    if not hasattr(raw, "columns"):
+        return raw[rows, np.arange(rows.shape[1])]
+    from pandas import concat
+
+    parts = [raw.iloc[rows[:, j], [j]].reset_index(drop=True) for j in range(rows.shape[1])]
+    return concat(parts, axis=1)

@@ -1,0 +1,110 @@
+"""Averaged probabilities at new inputs: margins between logits, shrunk, and a second opinion beside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import log
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from rue.calibrate.shrinkage import Shrinkage
+from rue.classify import log_likelihood, wrong
+from rue.concepts import Assessment, Decision, Inputs, Inverse, Model
+from rue.data import training_rows
+from rue.derivatives import jacobian, outputs
+from rue.held_out import pair
+from rue.left_out import leverage
+from rue.left_out.witness import joined
+from rue.methods.resampled import Resampled
+from rue.methods.second_opinion import SecondOpinion
+from rue.trees import leaves
+
+WARMER = tuple(2.0**power for power in range(-6, 7))  # times the squared temperature, tried on validation rows
+SHARES = tuple(step / 10 for step in range(11))  # and shares of a second opinion
+
+
+@dataclass(frozen=True)
+class ShrunkMargins:
+    """Averaged probabilities at new inputs."""
+
+    decision: Decision
+    moves: "Moves" = field(repr=False)
+    shrinkage: Shrinkage
+    second: SecondOpinion | None = None
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """Two covariances of the logits, and the probabilities under both."""
+        logits = outputs(model, inputs).double()
+        covariance, scarcity, residual = self.moves(model, inputs)
+        shares = self.shrinkage.probability(self.decision, logits, covariance, scarcity)
+        if self.second is not None:
+            shares = self.second.mixed(shares, self.second.probability(self.decision, inputs))
+        score = wrong(self.decision, shares, logits)
+        return Assessment(logits, covariance, score=score, probability=shares, residual=residual)
+
+
+class Moves(Protocol):
+    """How the logits at new inputs would move."""
+
+    def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor | None, Tensor | None, float | None]:
+        """Covariances (c, k, k) under resampling and by scarcity, and a solve's residual; None where nobody knows."""
+        ...
+
+
+@dataclass(frozen=True)
+class GradientMoves:
+    """Through the parameters."""
+
+    inverse: Inverse = field(repr=False)
+    steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
+
+    def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor, float]:
+        """Both, and the residual of the second."""
+        rows = jacobian(model, inputs).double()
+        moved = rows @ self.steps.T
+        return moved @ moved.mT, *leverage(rows, self.inverse)
+
+
+@dataclass(frozen=True)
+class OutsideMoves:
+    """Of a model that is seen from outside: resampling alone, and only where it has parameters."""
+
+    resampled: Resampled | None = field(repr=False)
+
+    def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor | None, None, None]:  # noqa: ARG002  as above
+        """Nothing shrinks margins by it."""
+        return (None if self.resampled is None else self.resampled.covariance(inputs)), None, None
+
+
+def validated(spread: ShrunkMargins, model: Model, validation: Any) -> ShrunkMargins:
+    """The temperature, and the second opinion's share, under which validation labels are most likely, near the old."""
+    rows, _ = training_rows(pair(validation), model)
+    batches = list(rows.batches())
+    targets = leaves(joined([batch.targets for batch in batches]))[0]
+    logits = torch.cat([outputs(model, batch.inputs) for batch in batches]).double()
+    seen = [spread.moves(model, batch.inputs)[:2] for batch in batches]
+    resampling, scarcity = (_all(part) for part in zip(*seen, strict=True))
+    second = spread.second
+    said = None if second is None else torch.cat([second.probability(spread.decision, b.inputs) for b in batches])
+
+    def cost(warmer: float, share: float | None) -> float:
+        shrunk = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
+        shares = shrunk.probability(spread.decision, logits, resampling, scarcity)
+        away = 0.5 * log(warmer) ** 2
+        if second is not None and said is not None and share is not None:
+            shares = replace(second, share=share).mixed(shares, said)
+            away += 0.5 * ((share - second.share) / 0.25) ** 2
+        return away - float(log_likelihood(spread.decision, shares, targets).sum())
+
+    tried = [(warmer, share) for warmer in WARMER for share in ((None,) if second is None else SHARES)]
+    warmer, share = min(tried, key=lambda one: cost(*one))
+    shrinkage = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
+    return replace(
+        spread, shrinkage=shrinkage, second=None if second is None or share is None else replace(second, share=share)
+    )
+
+
+def _all(parts: Sequence[Tensor | None]) -> Tensor | None:
+    known = [part for part in parts if part is not None]
+    return torch.cat(known) if known else None

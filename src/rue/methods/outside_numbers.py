@@ -1,0 +1,134 @@
+"""The calibrated audit of numbers from a model that is seen from outside: by its predictions, beside witnesses."""
+
+from dataclasses import dataclass, field, replace
+from math import inf
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.auditor import Auditor
+from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
+from rue.calibrate.left_out_intervals import RankedRows
+from rue.calibrate.left_out_terms import outer
+from rue.calibrate.scarcity import Values, values_of
+from rue.calibrate.variance import DEGREES, Weights, fit_weights
+from rue.concepts import Assessment, Inputs, Model, Resampler
+from rue.derivatives import outputs
+from rue.features import Array, Standardiser, coordinates, training_points
+from rue.left_out import Evidence
+from rue.methods.fitting import Fitting, left_out_noise, residual_covariance
+from rue.methods.resampled import Resampled, resampled
+from rue.randomness import generator
+
+TERMS = ("noise", "error model", "disagreement")
+ROWS = 2_500  # training rows that the weights are fitted on, at most
+
+
+@dataclass(frozen=True)
+class OutsideSpread:
+    """Noise, expected errors, and how far witnesses and the model disagree, at new inputs.
+
+    Where left-out rows are the witnesses', the disagreement is added to what these miss; where they are those of the
+    model's own copies, it is one of the terms that are weighed.
+    """
+
+    evidence: Evidence = field(repr=False)
+    noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
+    overall: Array = field(repr=False)  # (k,), their variance, or that of the model's own residuals where it is larger
+    standardise: Standardiser = field(repr=False)
+    errors: ErrorModel = field(repr=False)
+    weights: Array = field(repr=False)  # (3,)
+    values: Values | None = field(repr=False)
+    resampled: Resampled | None = field(repr=False)
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """What left-out rows lead to expect here, and the disagreement."""
+        predicted = outputs(model, inputs).double().cpu()
+        points = self.standardise(coordinates(inputs))
+        noise = torch.from_numpy(self.noise)
+        expected = torch.from_numpy(self.errors(points, predicted.numpy()))
+        local = self.weights[0] * noise + self.weights[1] * error_covariance(expected, noise)
+        strange = torch.zeros(len(points), dtype=torch.bool)
+        if self.values is not None:
+            strange = torch.from_numpy(self.values.unlike(points))
+        seen = local
+        if self.evidence.honest is not None:
+            seen = local + self.weights[2] * disagreement(
+                predicted - self.evidence.honest(inputs), self.overall, strange
+            )
+        variance = seen.diagonal(dim1=1, dim2=2)
+        halfway = torch.sqrt(variance * torch.maximum(variance, torch.from_numpy(self.overall))) - variance
+        guard = torch.diag_embed(torch.where(strange[:, None], halfway, 0.0))
+        total = seen + guard
+        return Assessment(
+            predicted,
+            None if self.resampled is None else self.resampled.covariance(inputs),
+            total,
+            score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
+            total=total,
+            scarcity=guard,
+            scarce=strange.double(),
+        )
+
+
+def disagreement(apart: Tensor, overall: Array, strange: Tensor) -> Tensor:
+    """ddᵀ (c, k, k) of the distances (c, k) between a model and the honest one.
+
+    That one is no judge of inputs unlike its rows: beyond the size of all residuals, the distance counts there by its
+    logarithm.
+    """
+    times = (apart.abs() / torch.as_tensor(overall).to(apart).sqrt()).clamp_min(1)
+    return outer(torch.where(strange[:, None], apart / times * (1 + times.log() / 2).sqrt(), apart))
+
+
+def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, student: bool, seed: int) -> Auditor:
+    """Weigh noise and an error model by the left-out residuals of the witnesses."""
+    weight, unit = fit.data.weight.numpy(), fit.data.unit.numpy()
+    slope = evidence.slope.numpy()
+    standardise, points = training_points(fit.data)
+    errors = error_model(points, evidence.prediction.numpy(), slope, weight, unit, seed, quick=True)
+    noise = left_out_noise(slope, weight)
+    overall = np.maximum(np.diagonal(noise), np.diagonal(residual_covariance(fit.model, fit.data).numpy()))
+    usable = np.flatnonzero(weight > 0)
+    drawn = torch.randperm(len(usable), generator=generator(seed))[:ROWS].sort().values.numpy()
+    rows = usable[drawn]
+    terms = _terms(evidence, errors, noise, rows)
+    found = fit_weights(terms, slope[rows], weight[rows], [0.0] * len(terms), DEGREES if student else (inf,))
+    weights = replace(found, values=np.append(found.values, [1.0] * (len(TERMS) - len(terms))))
+    seen = resampled(fit, evidence, resampler)
+    spread = OutsideSpread(
+        evidence, noise, overall, standardise, errors, weights.values, values_of(points[usable], unit[usable]), seen
+    )
+    reach = np.sqrt(np.einsum("t,tnii->ni", found.values, terms))
+    return fit.auditor(
+        spread,
+        _facts(evidence, weights, noise, len(rows), seen),
+        noise=False,
+        degrees=weights.degrees,
+        left_out=RankedRows(np.abs(slope[rows]) / reach),
+        inverted=None if seen is None else seen.inverted,
+        objective=None if seen is None else seen.objective,
+        source=evidence.source,
+    )
+
+
+def _terms(evidence: Evidence, errors: ErrorModel, noise: Array, rows: np.ndarray) -> Array:
+    """At left-out rows: (t, s, k, k)."""
+    expected = error_covariance(torch.from_numpy(errors.out_of_bag[rows]), torch.from_numpy(noise)).numpy()
+    found = [np.broadcast_to(noise, expected.shape), expected]
+    if evidence.beside is not None:
+        found.append(outer(evidence.prediction - evidence.beside).numpy()[rows])
+    return np.stack(found)
+
+
+def _facts(evidence: Evidence, weights: Weights, noise: Array, rows: int, seen: Resampled | None) -> dict[str, object]:
+    return {
+        **({} if seen is None else seen.inverted.describe()),
+        **evidence.describe(),
+        "weights": dict(zip(TERMS, weights.values.tolist(), strict=True)),
+        "degrees": weights.degrees,
+        "left_out_nll": weights.nll,
+        "left_out_std": tuple(np.sqrt(np.diagonal(noise)).tolist()),
+        "calibrated_on": rows,
+    }
