@@ -19,9 +19,10 @@ import torch
 from practice_parts import page
 from practice_parts.cases import Case, draw
 from practice_parts.networks import predicted
-from practice_parts.recipes import RECIPES, Recipe, Stopped, Trained
+from practice_parts.recipes import RECIPES, Recipe, Stopped
 from practice_parts.stored import read_arrays, read_json, write_arrays, write_json
 from practice_parts.tables import chosen
+from practice_parts.trained_model import Trained
 from scipy.stats import spearmanr
 
 import rue

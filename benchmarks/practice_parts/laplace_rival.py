@@ -26,6 +26,8 @@ def all_layers(cell: Cell) -> dict[str, Any]:
 
 
 def _measured(cell: Cell, weights: str, structure: str) -> dict[str, Any]:
+    if not isinstance(cell.net, torch.nn.Module):
+        return {"missing": "laplace-torch takes networks"}
     laplace = _package()
     if laplace is None:
         return {"missing": "laplace-torch is not installed"}

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 import rue
 from practice_parts.metrics import LEVEL, Spread, of_classes, of_regression
@@ -15,7 +16,12 @@ LONGEST = 300  # characters of a message that are kept
 
 
 def measured(cell: Cell) -> dict[str, dict[str, Any]]:
-    """Nothing stated; beside it the rows that stopped the training, or its penalty, where there were any."""
+    """Nothing stated; beside it the rows that stopped the training, or its penalty, where there were any.
+
+    Of an estimator, once with nothing trained, and once as it comes.
+    """
+    if not isinstance(cell.net, nn.Module):
+        return {"nothing retrained": _audit(cell, {"refit": False}), "refits allowed": _audit(cell, {})}
     found = {"nothing stated": _audit(cell, {})}
     if len(cell.stop_rows):
         found["validation rows given"] = _audit(cell, {"validation": cell.rows(cell.stop_rows)})
@@ -28,14 +34,18 @@ def _audit(cell: Cell, stated: dict[str, Any]) -> dict[str, Any]:
     """Numbers and rows of one audit; an audit that raises is a result, too."""
     if unknown := set(stated) - set(inspect.signature(rue.audit).parameters):
         return {"missing": f"rue.audit has no {', '.join(sorted(unknown))}"}
-    loss = "squared_error" if cell.case.classes is None else "cross_entropy"
+    rows, inputs = cell.rows(cell.fit_rows), cell.case.X_test
+    if isinstance(cell.net, nn.Module):
+        stated = {**stated, "loss": "squared_error" if cell.case.classes is None else "cross_entropy"}
+    else:
+        rows, inputs = tuple(part.numpy() for part in rows), inputs.numpy()
     start = time.process_time()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            audit = rue.audit(cell.net, train=cell.rows(cell.fit_rows), inputs=cell.case.X_test, loss=loss, **stated)
+            audit = rue.audit(cell.net, train=rows, inputs=inputs, **stated)
             seconds = time.process_time() - start
-            numbers, rows = _of_number(cell, audit) if cell.case.classes is None else _of_class(cell, audit)
+            numbers, kept = _of_number(cell, audit) if cell.case.classes is None else _of_class(cell, audit)
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:LONGEST]}
     return {
@@ -43,7 +53,7 @@ def _audit(cell: Cell, stated: dict[str, Any]) -> dict[str, Any]:
         "seconds": seconds,
         "facts": _scalars(audit.facts),
         "warnings": [str(warning.message)[:LONGEST] for warning in said],
-        "rows": {name: _short(values) for name, values in rows.items()},
+        "rows": {name: _short(values) for name, values in kept.items()},
     }
 
 

@@ -1,11 +1,11 @@
-"""How people train: four recipes, five with their architectures.
+"""How people train: four recipes for networks, five with their architectures, and estimators as they come.
 
 A recipe's `train(X, y, classes, seed)` returns a float32 network, the rows it was fitted to, the rows that stopped it,
 and what there is to state of its objective. Refits call it again with fewer rows.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,12 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
+from practice_parts.estimators import MAKERS, Estimator
 from practice_parts.networks import Architecture, mean_loss
+from practice_parts.trained_model import Trained
 
 BATCH = 64
 L2 = 1.0
-
-
-@dataclass(frozen=True)
-class Trained:
-    net: nn.Sequential
-    fit_rows: np.ndarray
-    stop_rows: np.ndarray
-    statement: dict[str, Any]  # keywords of rue.audit that say what was minimised
-    facts: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,8 +139,9 @@ RECIPES = {
     "run on": RunOn(Architecture(2, "ReLU")),
     "penalised": Penalised(Architecture(1, "tanh")),
     "to rest": ToRest(Architecture(1, "tanh")),
+    **{name: Estimator(name) for name in MAKERS},
 }
-Recipe = Stopped | RunOn | Penalised | ToRest
+Recipe = Stopped | RunOn | Penalised | ToRest | Estimator
 
 
 def settings(recipe: Recipe) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from practice_parts.cases import Case
+from practice_parts.estimators import Estimator, said
 from practice_parts.networks import predicted
 from practice_parts.recipes import RECIPES, settings
 from practice_parts.stored import read_arrays, write_arrays
@@ -29,7 +30,7 @@ class Cell:
 
     case: Case
     recipe: str
-    net: nn.Sequential
+    net: Any  # a module, or an estimator
     fit_rows: np.ndarray
     stop_rows: np.ndarray
     statement: dict[str, Any]
@@ -64,8 +65,12 @@ def obtained(case: Case, recipe: str, folder: Path) -> Cell:
 
 def loaded(case: Case, recipe: str, path: Path) -> Cell:
     held = read_arrays(path)
-    net = RECIPES[recipe].architecture.build(case.X.shape[1], case.classes)
-    net.load_state_dict({name[6:]: torch.from_numpy(held[name]) for name in held if name.startswith("state/")})
+    made = RECIPES[recipe]
+    if isinstance(made, Estimator):
+        net: Any = made.train(case.X, case.y, case.classes, case.split).net
+    else:
+        net = made.architecture.build(case.X.shape[1], case.classes)
+        net.load_state_dict({name[6:]: torch.from_numpy(held[name]) for name in held if name.startswith("state/")})
     arrays = ("fit_rows", "stop_rows", "outputs", "fold", "left_out", "fold_outputs")
     said = json.loads(str(held["said"]))
     return Cell(case=case, recipe=recipe, net=net, **{name: held[name] for name in arrays}, **said)
@@ -80,8 +85,8 @@ def _train(case: Case, recipe: str) -> dict[str, np.ndarray]:
     for k in range(FOLDS):
         inside, outside = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         refit = train(case.X[inside], case.y[inside], case.classes, 1000 * (k + 1) + case.split).net
-        left_out[outside] = predicted(refit, case.X[outside])
-        fold_outputs.append(predicted(refit, case.X_test).numpy())
+        left_out[outside] = _said(refit, case.X[outside], case)
+        fold_outputs.append(_said(refit, case.X_test, case).numpy())
     said = {
         "statement": own.statement,
         "seconds": trained - start,
@@ -89,12 +94,23 @@ def _train(case: Case, recipe: str) -> dict[str, np.ndarray]:
         "facts": own.facts,
     }
     return {
-        **{f"state/{name}": value.numpy() for name, value in own.net.state_dict().items()},
+        **_state(own.net),
         "fit_rows": own.fit_rows,
         "stop_rows": own.stop_rows,
-        "outputs": predicted(own.net, case.X_test).numpy(),
+        "outputs": _said(own.net, case.X_test, case).numpy(),
         "fold": fold,
         "left_out": left_out,
         "fold_outputs": np.stack(fold_outputs),
         "said": np.array(json.dumps(said)),
     }
+
+
+def _said(net: Any, X: Tensor, case: Case) -> Tensor:
+    return predicted(net, X) if isinstance(net, nn.Module) else said(net, X, case.classes)
+
+
+def _state(net: Any) -> dict[str, np.ndarray]:
+    """The weights of a network; an estimator is fitted again where it is needed."""
+    if not isinstance(net, nn.Module):
+        return {}
+    return {f"state/{name}": value.numpy() for name, value in net.state_dict().items()}
