@@ -36,6 +36,7 @@ SPLIT = "tests/test_conformal.py"
 JACK = "tests/test_jackknife_plus.py"
 FULL = "tests/test_full_conformal.py"
 EXPLAIN = "tests/test_explain.py"
+OUTSIDE = "tests/test_outside.py"
 REPORT = "tests/test_report.py"
 EVAL = "tests/test_evaluate.py"
 CALIBRATED = "tests/test_calibrated_rue.py"
@@ -985,7 +986,7 @@ BREAKS = [
     ),
     Break(
         "strange inputs judged by a witness without limit",
-        "methods/calibrated_rue.py",
+        "methods/outside_numbers.py",
         "apart / times * (1 + times.log() / 2).sqrt(), apart",
         "apart, apart",
         SOURCES,
@@ -1013,7 +1014,7 @@ BREAKS = [
     ),
     Break(
         "second opinion surer than its rows allow",
-        "methods/classifier_rue.py",
+        "methods/second_opinion.py",
         "return (self.rows * said + self.usual.to(said)) / (self.rows + 1)",
         "return said",
         "tests/test_classifier_rue.py",
@@ -1035,13 +1036,13 @@ BREAKS = [
     Break(
         "poor witness kept",
         "left_out/sources.py",
-        "poor = witnessed > MUCH * alone",
+        "poor = judged > MUCH * alone",
         "poor = False",
         SOURCES,
     ),
     Break(
         "disagreement left away",
-        "methods/calibrated_rue.py",
+        "methods/outside_numbers.py",
         "return outer(torch.where(strange[:, None], apart / times * (1 + times.log() / 2).sqrt(), apart))",
         "return 0.0 * outer(apart)",
         SOURCES,
@@ -1059,6 +1060,69 @@ BREAKS = [
         "return RankedRows(np.abs(missed) / np.sqrt(total))",
         "return RankedRows(np.abs(missed) / total)",
         SOURCES,
+    ),
+    Break(
+        "trees that have drawn a row speak for it",
+        "left_out/forest.py",
+        "unseen[drawn] = False",
+        "unseen[drawn] = True",
+        OUTSIDE,
+    ),
+    Break(
+        "groups stay in the forests that speak for them",
+        "left_out/forest.py",
+        "if data.units == data.n",
+        "if data.units <= data.n",
+        OUTSIDE,
+    ),
+    Break(
+        "groups are torn apart by folds",
+        "left_out/folds.py",
+        "grouped = data.unit.numpy(), data.units < data.n",
+        "grouped = data.unit.numpy(), data.units < 0",
+        OUTSIDE,
+    ),
+    Break(
+        "copies are trained on the rows they are to predict",
+        "left_out/folds.py",
+        "_predicted(_trained(training, data, kept), model, data, held)",
+        "_predicted(_trained(training, data, held), model, data, held)",
+        OUTSIDE,
+    ),
+    Break(
+        "disagreement with witnesses does not count",
+        "methods/outside_numbers.py",
+        "[1.0] * (len(TERMS) - len(terms))",
+        "[0.0] * (len(TERMS) - len(terms))",
+        OUTSIDE,
+    ),
+    Break(
+        "a classifier is compared with witnesses on the rows it has learnt by heart",
+        "methods/crossed.py",
+        "return model.read(_put_together(raw, np.where(first, own[:, None], other[:, None])))",
+        "return next(iter(data.batches())).inputs",
+        OUTSIDE,
+    ),
+    Break(
+        "categories are taken for numbers",
+        "features.py",
+        "standardise = Standardiser.of(raw, named=_named(next(iter(data.batches())).inputs))",
+        "standardise = Standardiser.of(raw)",
+        OUTSIDE,
+    ),
+    Break(
+        "trees of small targets take all of them for equal",
+        "left_out/forest.py",
+        "values = units(codes[place]) if decision is None else codes[place]",
+        "values, units = codes[place], Standardiser(np.zeros(1), np.ones(1))",
+        OUTSIDE,
+    ),
+    Break(
+        "early stopping is forgotten by copies",
+        "models/again.py",
+        "kept = fitted.best_iteration_ or fitted.n_estimators",
+        "kept = fitted.n_estimators",
+        OUTSIDE,
     ),
 ]
 

@@ -245,20 +245,24 @@ def test_one_call_finds_the_method_for_forests_also_behind_a_pipeline():
     np.testing.assert_array_equal(audit.prediction, pipeline.predict(X[:9]))
 
 
+def test_what_is_no_forest_of_means_is_known_by_its_predictions():
+    X = table(60)
+    for model, said in (
+        (numbers(criterion="absolute_error").fit(X, X[:, 0]), "squared_error"),
+        (labels(class_weight="balanced").fit(X, X[:, 0] > 0), "sample_weight"),
+        (AdaBoostRegressor(n_estimators=2).fit(X, X[:, 0]), "neither gradient boosting nor a forest"),
+    ):
+        assert said in rue.wrap(model).describe()["known_of_it"]
+
+
 def test_what_is_no_forest_of_means_is_refused():
     X = table(60)
-    with pytest.raises(ModelError, match="squared_error"):
-        read_forest(numbers(criterion="absolute_error").fit(X, X[:, 0]))
-    with pytest.raises(ModelError, match="sample_weight"):
-        read_forest(labels(class_weight="balanced").fit(X, X[:, 0] > 0))
-    with pytest.raises(ModelError, match="one forest for each label"):
+    with pytest.raises(ModelError, match="several labels of a row"):
         read_forest(labels().fit(X, X[:, :2] > 0))
     with pytest.raises(ModelError, match="leave loss and l2 out"):
         read(numbers().fit(X, X[:, 0]), None, 1.0)
     with pytest.raises(SettingError, match="bootstrap=False"):
         ForestRUE(meat="HC3").fit(read_forest(numbers(bootstrap=False).fit(X, X[:, 0])), (X, X[:, 0]))
-    with pytest.raises(ModelError, match="neither gradient boosting nor a forest"):
-        read_forest(AdaBoostRegressor(n_estimators=2).fit(X, X[:, 0]))
     with pytest.raises(ModelError, match="use LinearRUE"):
         ForestRUE().fit(rue.wrap(torch.nn.Linear(4, 1), loss="squared_error", l2=1.0), (X, X[:, 0]))
     with pytest.raises(SettingError, match="HC0"):

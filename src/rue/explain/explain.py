@@ -70,6 +70,7 @@ class Explainer:
                 kind=self.missed.kind,
                 training=self.training,
                 leave=partial(self._leave, take(inputs, slice(j, j + 1)), contrast[j : j + 1]),
+                whose=self.lens.whose,
             )
             for j, i in enumerate(part)
         ]

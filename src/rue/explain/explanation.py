@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rue.errors import InputError
-from rue.explain.lens import Array, Whole
+from rue.explain.lens import MODEL, Array, Whole
 from rue.explain.missed import Kind
 from rue.explain.people import TrainingTable
 from rue.explain.words import sentence
@@ -59,6 +59,7 @@ class Explanation:
     split: Split | None  # None where training rows cannot be left out
     training: TrainingTable = field(repr=False)
     leave: Callable[[Whole], float] = field(repr=False)  # rows (s,) of training out, together
+    whose: str = MODEL  # whose influences and errors: of whoever stands in for a model that only predicts
 
     def without(self, units: ArrayLike) -> float:
         """By how much the prediction would change were these units (s,) left out together, as `order[:10]`."""

@@ -11,7 +11,7 @@ from rue.concepts import Inputs, Inverse, Objective, Resampler
 from rue.data import Rows
 from rue.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
 from rue.errors import ModelError, SettingError
-from rue.explain.lens import ALL, Array, Sight, Usual, Whole, of_output
+from rue.explain.lens import ALL, MODEL, Array, Sight, Usual, Whole, of_output
 from rue.explain.misfit import ROWS, usual_rows
 from rue.influence import Meat
 from rue.left_out import LeftOut, left_out, leverage, step_without
@@ -30,6 +30,11 @@ class GradientLens:
     inverse: Inverse = field(repr=False)
     resampler: Resampler
     meat: Meat = "HC0"
+
+    @property
+    def whose(self) -> str:
+        """Who is looked at."""
+        return MODEL
 
     @cached_property
     def residual(self) -> Array:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rue.concepts import Inputs, Resampler
 from rue.data import Rows
-from rue.explain.lens import Array, Sight, Usual, Whole, of_output
+from rue.explain.lens import MODEL, Array, Sight, Usual, Whole, of_output
 from rue.explain.misfit import ROWS, usual_rows
 from rue.models.leaf_influence import LeafInfluence, averaging
 from rue.randomness import generator
@@ -29,6 +29,11 @@ class LeafLens:
     targets: Array = field(repr=False)  # (n, k)
     data: Rows = field(repr=False)
     resampler: Resampler
+
+    @property
+    def whose(self) -> str:
+        """Who is looked at."""
+        return MODEL
 
     @cached_property
     def residual(self) -> Array:

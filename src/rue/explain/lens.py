@@ -11,6 +11,7 @@ from rue.data import Rows
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
+MODEL = "the model"
 ALL = -1  # in place of one output: a margin looks at all of them
 
 
@@ -48,6 +49,11 @@ class Lens(Protocol):
     @property
     def resampler(self) -> Resampler:
         """Which training sets might have been."""
+        ...
+
+    @property
+    def whose(self) -> str:
+        """Whose errors they are, in words: the model's, or those of whoever stands in for it."""
         ...
 
     @property

@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rue.explain.lens import MODEL
+
 if TYPE_CHECKING:
     from rue.explain.explanation import Explanation, Standing
 
 ALIKE, UNLIKE = 0.5, 0.1  # similarity above which rows are like the audited one, and below which they are not
 
+STANDS_IN = "The model is known by its predictions alone; a forest of the same rows stands in for it. "
 _ONE = ("decides", "it is", "it", "its label", "its loss")
 _MANY = ("decide", "they are", "them", "their labels", "their losses")
 
@@ -17,7 +20,7 @@ def sentence(found: "Explanation") -> str:
     """Who decides, whether they are like this one, how badly they were fitted, and which is the reason."""
     if found.half == 0:
         return f"To this method {found.of} hangs on no choice of {found.training.noun}: no residual is left to pull."
-    return f"{_deciders(found)} {_reason(found)}"
+    return f"{'' if found.whose == MODEL else STANDS_IN}{_deciders(found)} {_reason(found)}"
 
 
 def _deciders(found: "Explanation") -> str:
@@ -32,10 +35,10 @@ def _deciders(found: "Explanation") -> str:
     said = f"{half}; {they} {how}"
     if found.kind == "probability":
         sure = f"{1 - missed:.2f} on average ({1 - usual:.2f} over all)"
-        return f"{said} and the model gives {label} a probability of {sure}."
+        return f"{said} and {found.whose} gives {label} a probability of {sure}."
     if found.kind == "slope":
         return f"{said} and the slope of {loss} is {missed:.3g} on average ({usual:.3g} over all)."
-    return f"{said} and the model misses {them} by {missed:.3g} on average ({usual:.3g} over all)."
+    return f"{said} and {found.whose} misses {them} by {missed:.3g} on average ({usual:.3g} over all)."
 
 
 def _reason(found: "Explanation") -> str:

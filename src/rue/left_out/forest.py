@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.concepts import Decision, Inputs, Objective, TrainingSet
@@ -12,6 +13,8 @@ from rue.derivatives import outputs
 from rue.features import Array, Standardiser, coordinates, training_points
 from rue.left_out.witness import Witness, codes_of, joined
 from rue.trees import take
+
+Whole = NDArray[np.int64]
 
 TREES, FEWEST = 300, 100  # of so many rows that all trees together are grown on
 WORK = 120_000
@@ -30,6 +33,7 @@ class ForestModel:
     decision: Decision | None
     least: float  # of a share, before it becomes a logit
     units: Standardiser = field(repr=False)  # of numbers: trees take small ones for equal
+    place: Whole = field(repr=False)  # (n,), the rows in the order in which trees draw them
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """Outputs (c, k) in float64."""
@@ -57,13 +61,14 @@ def forest_witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
     values = units(codes[place]) if decision is None else codes[place]
     grown = _forest(len(points), decision is not None, seed)
     target = values[:, 0] if values.shape[1] == 1 else values
-    forest = grown.fit(points, target, sample_weight=weight[place])
+    counted = None if (weight == 1).all() else weight[place]
+    forest = grown.fit(points, target, sample_weight=counted)
     apart = (
         _out_of_bag(forest, points, values, weight[place])
         if data.units == data.n
         else _without_group(forest, points, target, weight[place], unit[place])
     )
-    says = ForestModel(forest, standardise, decision, 1 / (4 * len(points)), units)
+    says = ForestModel(forest, standardise, decision, 1 / (4 * len(points)), units, place)
     return Witness(says, says.outputs(apart[np.argsort(place)]), {"witness_trees": len(forest.estimators_)})
 
 

@@ -21,6 +21,7 @@ from rue.methods.margins import GradientMoves, ShrunkMargins, validated
 from rue.methods.outside_classes import seen_from_outside
 from rue.methods.resampled import resampled
 from rue.methods.second_opinion import SecondOpinion
+from rue.methods.witness_lens import witness_lens
 from rue.randomness import generator
 from rue.resample import Multinomial
 from rue.solve.choice import Inverted
@@ -114,7 +115,8 @@ class ClassifierRUE:
             "left_out_nll": shrinkage.nll,
             "second_opinion": 0.0 if second is None else second.share,
         }
-        return fit.auditor(spread, found, inverted=inverted, objective=objective, source=evidence.source)
+        lens = None if inverted is not None else witness_lens(fit.model, fit.data, evidence, self.resampler)
+        return fit.auditor(spread, found, inverted=inverted, objective=objective, source=evidence.source, lens=lens)
 
     def _weighed(
         self, fit: Fitting, decision: Decision, evidence: Evidence, rest: AtRest

@@ -19,6 +19,7 @@ from rue.features import Array, Standardiser, coordinates, training_points
 from rue.left_out import Evidence
 from rue.methods.fitting import Fitting, left_out_noise, residual_covariance
 from rue.methods.resampled import Resampled, resampled
+from rue.methods.witness_lens import witness_lens
 from rue.randomness import generator
 
 TERMS = ("noise", "error model", "disagreement")
@@ -110,6 +111,7 @@ def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, studen
         inverted=None if seen is None else seen.inverted,
         objective=None if seen is None else seen.objective,
         source=evidence.source,
+        lens=None if seen is not None else witness_lens(fit.model, fit.data, evidence, resampler),
     )
 
 

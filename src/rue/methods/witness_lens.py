@@ -1,0 +1,122 @@
+"""Why, where a model is known by its predictions alone: by the training rows that decide what a witness says."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.concepts import Inputs, Model, Resampler
+from rue.data import Rows
+from rue.explain.leaves import LeafLens
+from rue.explain.lens import Sight, Usual
+from rue.features import Array, coordinates
+from rue.left_out import Evidence
+from rue.left_out.forest import ForestModel
+from rue.left_out.honest import Mixed
+from rue.left_out.witness import codes_of, joined
+from rue.models.forest import Forest
+from rue.models.in_bag import in_bag
+from rue.models.leaf_influence import leaf_influence
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Where inputs end in the trees of a witness."""
+
+    witness: ForestModel = field(repr=False)
+
+    @cached_property
+    def counts(self) -> Whole:
+        """Leaves of each tree (T,)."""
+        return np.array([tree.tree_.n_leaves for tree in self.witness.forest.estimators_], dtype=np.int64)
+
+    @cached_property
+    def ends(self) -> list[NDArray[np.bool_]]:
+        """Of each tree, which nodes are leaves."""
+        return [tree.tree_.children_left == -1 for tree in self.witness.forest.estimators_]
+
+    @cached_property
+    def means(self) -> Array:
+        """Of all leaves (d, k), in the units of the targets."""
+        trees = zip(self.witness.forest.estimators_, self.ends, strict=True)
+        found = np.concatenate([tree.tree_.value[end].reshape(end.sum(), -1) for tree, end in trees])
+        units = self.witness.units
+        return found * units.scale + units.mean if self.witness.decision is None else found
+
+    def leaf(self, inputs: Inputs) -> Tensor:
+        """Places (c, T) among the leaves of all trees."""
+        points = self.witness.standardise(coordinates(inputs)).astype(np.float32)
+        nodes = np.asarray(self.witness.forest.apply(points)).reshape(len(points), -1)
+        numbers = [(np.cumsum(end) - 1)[nodes[:, t]] for t, end in enumerate(self.ends)]
+        return torch.from_numpy(np.stack(numbers, axis=1) + np.cumsum(self.counts) - self.counts)
+
+    def in_bag(self, weight: Array) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
+        """By tree, for rows as they were given: trees draw them in an order of their own."""
+        place = self.witness.place
+        back = np.argsort(place)
+        for used, seen in in_bag(self.witness.forest, weight[place]):
+            yield used[back], seen[back]
+
+
+@dataclass(frozen=True)
+class WitnessLens:
+    """The leaves of a witness, read when somebody asks."""
+
+    leaves: Leaves = field(repr=False)
+    model: Model = field(repr=False)
+    data: Rows = field(repr=False)
+    resampler: Resampler
+
+    @property
+    def whose(self) -> str:
+        """Who is looked at."""
+        return "the forest"
+
+    @property
+    def residual(self) -> Array:
+        """Out of the bag."""
+        return self._inside.residual
+
+    @property
+    def prediction(self) -> Array:
+        """Out of the bag, shares of classes as logits."""
+        found = self._inside.prediction
+        witness = self.leaves.witness
+        return found if witness.decision is None else np.log(np.clip(found, witness.least, None))
+
+    def usual(self, output: int) -> Usual | None:
+        """As the leaves have it."""
+        return self._inside.usual(output)
+
+    def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
+        """As the leaves have it."""
+        return self._inside.without(inputs, contrast, rows)
+
+    def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
+        """As the leaves have it."""
+        return self._inside.look(inputs, contrast)
+
+    @cached_property
+    def _inside(self) -> LeafLens:
+        batches = list(self.data.batches())
+        leaves, means = self.leaves, self.leaves.means
+        targets = codes_of(self.model, joined([batch.targets for batch in batches]), means.shape[1]).numpy()
+        labels = leaves.witness.decision is not None
+        forest = Forest(means, leaves.counts, labels, bootstrap=True, in_bag=leaves.in_bag)
+        leaf = torch.cat([leaves.leaf(batch.inputs) for batch in batches]).numpy()
+        weight, unit = self.data.weight.numpy(), self.data.unit.numpy()
+        influence = leaf_influence(forest, leaf, targets, weight, unit, left_out=True)
+        return LeafLens(leaves, influence, leaf, targets, self.data, self.resampler)
+
+
+def witness_lens(model: Model, data: Rows, evidence: Evidence, resampler: Resampler) -> WitnessLens | None:
+    """None where no forest is among the witnesses."""
+    honest = evidence.honest
+    witness = honest.first if isinstance(honest, Mixed) else honest
+    return WitnessLens(Leaves(witness), model, data, resampler) if isinstance(witness, ForestModel) else None
