@@ -66,8 +66,8 @@ def main() -> None:
 
 def one_set(name: str, estimator: Any, path: Path, label: str) -> dict[str, Any]:
     X, y = table(path)
-    scores: dict[str, list[np.ndarray]] = {"refits": [], "LinearRUE": [], "CalibratedRUE": []}
-    errors, ratio, ranks = [], [], []
+    scores: dict[str, list[np.ndarray]] = {"refits": [], "LinearRUE": [], "nothing retrained": [], "CalibratedRUE": []}
+    errors, ratio, ranks, covered = [], [], [], []
     for seed in range(SPLITS):
         order = np.random.default_rng(seed).permutation(len(y))
         n = min(MOST, round(0.9 * len(y)))
@@ -76,22 +76,28 @@ def one_set(name: str, estimator: Any, path: Path, label: str) -> dict[str, Any]
         model, data = rue.wrap(fitted), (X[train], y[train])
         spread = refit_std(estimator, X[train], y[train], X[test])
         plain = rue.LinearRUE().fit(model, data).audit(X[test])
-        calibrated = rue.CalibratedRUE().fit(model, data).audit(X[test])
-        for method, score in (("refits", spread), ("LinearRUE", plain.score), ("CalibratedRUE", calibrated.score)):
+        alone, calibrated = (
+            rue.CalibratedRUE().fit(model, data, refit=refit).audit(X[test]) for refit in (False, None)
+        )
+        found = (spread, plain.score, alone.score, calibrated.score)
+        for method, score in zip(scores, found, strict=True):
             scores[method].append(score)
+        lower, upper, _ = calibrated.interval(0.9)
+        covered.append((lower <= y[test]) & (y[test] <= upper))
         errors.append(np.abs(y[test] - fitted.predict(X[test])))
         ratio.append(np.median((plain.std / spread) ** 2))
         ranks.append(spearmanr(plain.std, spread)[0])
-    found = {
+    row = {
         "model": label,
         "set": name,
         "training rows": n,
         **{m: round(rue.evaluate.mean_auc(np.concatenate(s), np.concatenate(errors)), 3) for m, s in scores.items()},
         "Spearman with refits": round(float(np.mean(ranks)), 2),
         "variance over refits'": round(float(np.mean(ratio)), 2),
+        "coverage of 90 %": round(float(np.concatenate(covered).mean()), 3),
     }
-    print(found, flush=True)
-    return found
+    print(row, flush=True)
+    return row
 
 
 def timed(name: str, estimator: Any, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -102,12 +108,14 @@ def timed(name: str, estimator: Any, X: np.ndarray, y: np.ndarray) -> dict[str, 
     refits = 5 * seconds(lambda: refit_std(estimator, X[train], y[train], X[test], 10))
     model = rue.wrap(fitted)
     linear = seconds(lambda: rue.LinearRUE().fit(model, (X[train], y[train])).audit(X[test]))
+    alone = seconds(lambda: rue.CalibratedRUE().fit(model, (X[train], y[train]), refit=False).audit(X[test]))
     calibrated = seconds(lambda: rue.CalibratedRUE().fit(model, (X[train], y[train])).audit(X[test]))
     found = {
         "model": name,
         "training rows": len(train),
         "50 refits": round(refits, 1),
         "LinearRUE": round(linear, 1),
+        "nothing retrained": round(alone, 1),
         "CalibratedRUE": round(calibrated, 1),
         "times faster, LinearRUE": round(refits / linear, 1),
         "times faster, CalibratedRUE": round(refits / calibrated, 1),

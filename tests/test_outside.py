@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rue
+from rue.calibrate.shrinkage import best_temperature
 from rue.data import training_rows
 from rue.errors import SettingError
 from rue.features import Standardiser, training_points
@@ -99,6 +100,16 @@ def test_the_score_of_classes_by_predictions_alone_is_the_share_of_mistakes(name
     assert abs(audit.score.mean() - wrong.mean()) < 0.06
     assert audit.score[wrong].mean() > 1.3 * audit.score[~wrong].mean()
     np.testing.assert_allclose(audit.probability.sum(1), 1)
+
+
+def test_a_classifier_that_knows_its_rows_by_heart_is_as_sure_as_new_rows_allow():
+    data = problem(n=400, m=2000, p=8)
+    model = neighbors.KNeighborsClassifier().fit(data.X, data.labels)  # every row is among its own neighbours
+    found = rue.audit(model, train=(data.X, data.labels), inputs=data.X_new[:5], refit=False).facts["temperature"]
+    logits = torch.tensor(np.log(np.clip(model.predict_proba(data.X_new), 1e-6, 1)))
+    new = torch.tensor(np.searchsorted(model.classes_, np.where(data.y_new > 0, "up", "down")))
+    wanted = best_temperature("largest", logits, new, torch.full((2000,), 1 / 2000, dtype=torch.float64))[0] ** 0.5
+    assert 0.5 < found / wanted < 2  # 0.28 at the training rows themselves
 
 
 def test_a_function_is_asked_once_for_the_training_rows_and_once_for_the_audited_ones():
@@ -237,6 +248,8 @@ def test_words_categories_and_missing_values_reach_the_witnesses():
     X_new, y_new = frame(300, seed=1)
     auditor = rue.CalibratedRUE().fit(rue.wrap(Table()), (X, y))
     left = auditor.assess.evidence.prediction[:, 0].numpy()
+    points = training_points(training_rows((X, y), rue.wrap(Table()))[0])[1]
+    assert points.shape == (400, 2 + 1 + 4 + 3)  # age and smokes, where age is missing, towns, stages
     assert np.sqrt(((y - left) ** 2).mean()) < 0.3  # of 2.2: towns, gaps and stages all tell
     audit = auditor.audit(X_new)
     late = (X_new["stage"] == "III").to_numpy()

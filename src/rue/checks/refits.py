@@ -24,8 +24,8 @@ LOOSE = 0.3  # refits of nets correlated .29 to .96; below, a tenth of the chang
 RANGE, WIDE = (0.67, 1.5), (0.33, 3.0)  # actual change for each unit predicted: .52 to 1.26 on models at rest
 LIMITS = (
     f"green where the changes correlate at least {ALIKE} and refits move {RANGE[0]} to {RANGE[1]} for each 1 "
-    f"predicted; red below {LOOSE} or outside {WIDE[0]} to {WIDE[1]}; amber between. Nets trained from another start "
-    "move for reasons that no re-weighting knows: start each refit from the weights the net was trained from, or has"
+    f"predicted; red below {LOOSE} or outside {WIDE[0]} to {WIDE[1]}; amber between. Nets move for reasons "
+    "that no re-weighting knows: their start, and the order of their rows"
 )
 
 Array = NDArray[np.float64]

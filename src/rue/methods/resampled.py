@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from rue.concepts import Inputs, Objective, Resampler
 from rue.curvature import GaussNewton
-from rue.derivatives import jacobian
+from rue.data import Rows
+from rue.derivatives import jacobian, jacobian_batches
 from rue.influence import pull_root
-from rue.left_out import Evidence
+from rue.left_out import Evidence, leverage
 from rue.left_out.sources import gauge, rested_tangent
 from rue.methods.fitting import Fitting
 from rue.models.trees import few_numbers
 from rue.solve.choice import Inverted, invert
+
+HIGHEST = 0.9  # leverage that a row is believed to have
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,23 @@ class Resampled:
         """Of outputs at new inputs (c, k, k)."""
         moved = jacobian(self.objective, inputs).double() @ self.steps.T
         return moved @ moved.mT
+
+    def without_own(self, data: Rows, slope: Tensor) -> Tensor:
+        """Of outputs at the training rows (n, k, k), each without the row: not its own pull by `slope` (n, k).
+
+        The others then pull harder, by (1 − leverage)⁻¹.
+        """
+        found = []
+        for batch, rows in jacobian_batches(self.objective, data):
+            moved = rows.double() @ self.steps.T
+            share = batch.weight[:, None, None] * leverage(rows.double(), self.inverted.inverse)[0]
+            own = share @ slope[batch.rows].unsqueeze(-1)
+            eye = torch.eye(share.shape[-1], dtype=share.dtype)
+            turn = torch.linalg.inv(eye - share.clamp_max(HIGHEST))
+            found.append(turn @ (moved @ moved.mT - own @ own.mT) @ turn.mT)
+        whole = torch.cat(found)
+        values, vectors = torch.linalg.eigh(0.5 * (whole + whole.mT))
+        return (vectors * values.clamp_min(0).unsqueeze(-2)) @ vectors.mT
 
 
 def resampled(fit: Fitting, evidence: Evidence, resampler: Resampler) -> Resampled | None:
