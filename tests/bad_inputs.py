@@ -1798,6 +1798,12 @@ ESTIMATORS = [
         r"refit returned None, expected the trained model",
     ),
     BadInput(
+        "A model of one's own predicts words",
+        lambda: rue.audit(SimpleNamespace(predict=lambda X: ["yes"] * len(X)), train=(X, y), inputs=X),
+        ModelError,
+        r"predicts <U3 where numbers were expected; a classifier has predict_proba and classes_",
+    ),
+    BadInput(
         "One fold is asked for",
         lambda: rue.left_out.Folds(1),
         SettingError,

@@ -87,7 +87,7 @@ class BlackBoxModel:
 
     def answer(self, inputs: Any) -> NDArray[Any] | None:
         """The labels of a classifier; numbers are the outputs."""
-        return None if self.labels is None else _asked(self.labels, inputs, self.name)
+        return None if self.labels is None else _asked(self.labels, table(inputs), self.name)
 
     def read(self, inputs: Any) -> Inputs:
         """Ask the model, and keep what it said beside the points and levels of the table."""
@@ -96,7 +96,7 @@ class BlackBoxModel:
         raw = table(inputs)
         if not raw.shape[0]:
             raise DataError("there are no rows; give at least one")
-        said = _asked(self.says, raw if isinstance(inputs, Tensor) else inputs, self.name)
+        said = _asked(self.says, raw, self.name)
         if said.ndim != 2 or len(said) != raw.shape[0]:
             raise ShapeError(
                 f"{self.name} said something of shape {said.shape} of {raw.shape[0]} rows, expected a number, or "
@@ -199,7 +199,13 @@ def _asked(says: Callable[[Any], NDArray[Any]], inputs: Any, name: str) -> NDArr
 
 
 def _columns(values: Any) -> Array:
-    found = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values, dtype=np.float64)
+    raw = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+    if raw.dtype.kind not in "fiub":
+        raise ModelError(
+            f"the model predicts {raw.dtype} where numbers were expected; a classifier has predict_proba and classes_, "
+            'or classes_ and loss="cross_entropy"'
+        )
+    found = raw.astype(np.float64)
     return found[:, None] if found.ndim == 1 else found
 
 
