@@ -1,5 +1,6 @@
 """Training an estimator once more: an unfitted copy with the settings it ended with, on some of its rows."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,9 @@ class Copies:
     def __call__(self, rows: Whole) -> Any:
         """A copy, fitted; the estimator itself is not touched."""
         copy = unfitted(self.estimator, self.seed)
-        given = {} if self.weight is None else {_weight_name(copy): self.weight[rows]}
+        given = _told_at_fit(self.estimator)
+        if self.weight is not None:
+            given[_weight_name(copy)] = self.weight[rows]
         return copy.fit(some_rows(self.X, rows), some_rows(self.y, rows), **given)
 
 
@@ -83,6 +86,22 @@ def _catboost(fitted: Any, copy: Any) -> Any:
 
 
 STOPPED: dict[str, Callable[[Any, Any], Any]] = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
+
+
+def _told_at_fit(estimator: Any) -> dict[str, Any]:
+    """Settings that `fit` was given and clones have not: the categorical columns of LightGBM."""
+    from sklearn.model_selection._search import BaseSearchCV
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(estimator, BaseSearchCV):
+        return _told_at_fit(estimator.best_estimator_)
+    prefix, last = "", estimator
+    if isinstance(estimator, Pipeline):
+        prefix, last = f"{estimator.steps[-1][0]}__", estimator.steps[-1][1]
+    if not any(kind.__module__.startswith("lightgbm") for kind in type(last).__mro__):
+        return {}
+    found = re.search(r"\[categorical_feature: ([\d,]+)\]", last.booster_.model_to_string())
+    return {f"{prefix}categorical_feature": [int(one) for one in found[1].split(",")]} if found else {}
 
 
 def _frozen(estimator: Any) -> bool:
