@@ -448,3 +448,17 @@ def test_a_kernel_is_chosen_by_the_same_rows_whatever_their_order():
     first = rue.CalibratedRUE().fit(rue.wrap(Box()), (data.X, data.y)).facts["witness_kernel"]
     place = np.random.default_rng(0).permutation(700)
     assert rue.CalibratedRUE().fit(rue.wrap(Box()), (data.X[place], data.y[place])).facts["witness_kernel"] == first
+
+
+def test_a_report_tells_two_black_boxes_apart_by_what_they_say():
+    data = problem(n=60)
+    found = []
+    for shift in (0.0, 0.1):
+        box = SimpleNamespace(predict=lambda X, shift=shift: Box().predict(X) + shift)
+        auditor = rue.CalibratedRUE().fit(rue.wrap(box), (data.X, data.y))
+        report = rue.report(auditor, data.X_new[:20], data.y_new[:20])
+        blocks = next(part for part in report.document["sections"] if part["id"] == "identity")["blocks"]
+        facts = next(block for block in blocks if block["id"] == "fingerprints")["items"]
+        found.append(next(fact for fact in facts if fact["label"] == "Weights"))
+    assert found[0]["value"] != found[1]["value"]
+    assert "its weights are not known" in found[0]["note"]

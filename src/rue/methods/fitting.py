@@ -53,7 +53,10 @@ class Fitting:
     def invert(self, curvature: CurvatureRule, damping: Damping | None, solver: Solver | None) -> Inverted:
         """Damp and factor the curvature; what had to be done about a singular one is said."""
         if not self.model.family.gradients:
-            self.model.jacobian(None)  # which refuses
+            raise ModelError(
+                "a model that is known by its predictions alone has no gradients and no curvature; use rue.audit, "
+                "CalibratedRUE() for numbers or ClassifierRUE() for classes"
+            )
         if not self.model.family.joint:
             raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
         logits = gauge(self.model, self.data)

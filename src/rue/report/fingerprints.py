@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rue.concepts import Model
 from rue.data import Rows, input_batches
+from rue.derivatives import outputs
 from rue.trees import leaves
 
 
@@ -31,6 +32,14 @@ def weights(model: Model, settings: str = "") -> str:
     found.update(_exact(core.theta))
     for name, values in sorted(getattr(core, "fixed", {}).items()):
         found.update(name.encode() + _exact(values))
+    return found.hexdigest()
+
+
+def predictions(model: Model, data: Rows) -> str:
+    """Of what a model without known parameters says of its training rows: another model says something else."""
+    found = sha256()
+    for batch in data.batches():
+        found.update(_exact(outputs(model, batch.inputs)))
     return found.hexdigest()
 
 

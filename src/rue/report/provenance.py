@@ -23,7 +23,8 @@ NOTE = (
 def identity(case: Case, changes: list[Block]) -> Section:
     """Hashes, versions, seeds, sizes; and the audit before this one."""
     size = rows(case.auditor.facts["d"], "parameter")
-    what = f"networks of {size} that the method trained itself" if case.own_networks else f"a model of {size} trained"
+    known = f"a model of {size}" if case.auditor.model.family.gradients else "a model known by its predictions alone,"
+    what = f"networks of {size} that the method trained itself" if case.own_networks else f"{known} trained"
     lead = (
         f"{case.auditor.method} of {what} on {rows(case.n)}, "
         f"made for {rows(case.m, 'prediction')}. The hashes say whether another report is of the same weights and data."
@@ -41,12 +42,20 @@ def hashes(case: Case) -> list[Block]:
     trained = case.auditor.trained
     data = None if trained is None else fingerprints.training(trained.data)
     settings, note = "", "SHA-256 in float64, with their names"
+    outside = trained is not None and not case.auditor.model.family.gradients
+    if outside:
+        note = "SHA-256 in float64 of what the model says of its training rows: its weights are not known"
     if case.own_networks:
         settings = case.auditor.facts["method"]
         note += ": of the wrapped module; the method's own networks are told by its settings and seed, hashed with it"
+    own = (
+        fingerprints.predictions(case.auditor.model, trained.data)
+        if trained is not None and outside
+        else fingerprints.weights(case.auditor.model, settings)
+    )
     with_targets = "inputs and targets" if case.targets is not None else "inputs, without targets"
     return [
-        fact("Weights", fingerprints.weights(case.auditor.model, settings), note, code=True),
+        fact("Weights", own, note, code=True),
         fact("Training data", data, f"SHA-256 of n = {case.n} rows with their weights and units", code=True),
         fact(
             "Audited data",
@@ -66,7 +75,7 @@ def _report(case: Case) -> list[Block]:
         fact("Model", _model(said), "its architecture: the method trained networks of its own" if own else None),
         fact("Training rows", case.n),
         fact("Resampling units", units, "each row by itself" if units == case.n else "groups of rows"),
-        fact("Parameters", said["d"], _projected(said)),
+        fact("Parameters", said["d"] or "not known", _projected(said)),
         fact("Audited rows", case.m),
         *([fact("Held-out rows that calibrated the audit", said["held_out"])] if said.get("held_out") else []),
         fact("Precision and device", f"{said.get('dtype', 'not known')} on {said.get('device', 'not known')}"),
