@@ -20,9 +20,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import rue
 from rue.calibrate.shrinkage import best_temperature
 from rue.data import training_rows
-from rue.errors import SettingError
+from rue.errors import ModelError, SettingError
 from rue.features import Standardiser, training_points
-from rue.left_out import Folds, ForestWitness, KernelWitness, Witnesses
+from rue.left_out import Folds, ForestWitness, KernelWitness, Linearised, Witnesses
 from rue.models.again import copies, unfitted
 from rue.models.tables import described
 
@@ -462,3 +462,15 @@ def test_a_report_tells_two_black_boxes_apart_by_what_they_say():
         found.append(next(fact for fact in facts if fact["label"] == "Weights"))
     assert found[0]["value"] != found[1]["value"]
     assert "its weights are not known" in found[0]["note"]
+
+
+def test_copies_that_cannot_be_trained_leave_it_to_witnesses_unless_asked_for():
+    data = problem(n=60)
+    labels = np.where(np.arange(60) == 0, "rare", data.labels)
+    model = neighbors.KNeighborsClassifier().fit(data.X, labels)
+    audit = rue.audit(model, train=(data.X, labels), inputs=data.X_new)
+    assert audit.facts["left_out"] == "witnesses"
+    assert "a class has one row only" in audit.facts["left_out_why"]
+    with pytest.raises(ModelError, match="no tangent"):
+        rue.audit(Box(), train=(data.X, data.y), inputs=data.X_new, left_out=Linearised())
+    assert np.isfinite(rue.audit(Box(), train=(data.X[:6], data.y[:6]), inputs=data.X_new).total_std).all()

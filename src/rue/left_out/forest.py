@@ -93,7 +93,8 @@ def _out_of_bag(forest: Any, points: Any, values: Array, weight: Array) -> Array
     for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
         unseen = np.ones(len(values), dtype=bool)
         unseen[drawn] = False
-        total[unseen] += _said(tree, points[unseen])
+        if unseen.any():
+            total[unseen] += _said(tree, points[unseen])
         count += unseen
     usual = np.average(values, axis=0, weights=weight)
     return np.where(count[:, None] > 0, total / np.maximum(count, 1)[:, None], usual)

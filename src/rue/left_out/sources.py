@@ -65,6 +65,11 @@ class Linearised:
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Refit, and leave every unit out of the refitted tangent."""
+        if not model.family.gradients:
+            raise ModelError(
+                "a model that is known by its predictions alone has no tangent; leave left_out= away, or give "
+                "left_out=rue.left_out.Witnesses()"
+            )
         found = refitted_tangent(model, data, model.centre, self.l2, seed, gauge(model, data))
         return _of_tangent(found, data, "as asked")
 
@@ -132,7 +137,10 @@ def _from_outside(model: Model, data: Rows, seed: int, training: Training | None
     why = "other rows would have grown other parts, which those it has do not show"
     if training is None:
         return witnessed(model, data, seed, why)
-    found = folded(model, data, COUNT, seed, training, why, UNASKED)
+    try:
+        found = folded(model, data, COUNT, seed, training, why, UNASKED)
+    except Exception as error:  # nobody asked for copies: a class of one row, few rows, whatever training raises
+        return witnessed(model, data, seed, f"{why}; copies cannot be trained ({error})")
     if isinstance(found, Evidence):
         return found
     took = f"{COUNT} trainings would take {found:.0f} s or more, and no more than {UNASKED:.0f} s are spent unasked"
