@@ -22,7 +22,7 @@ from rue.calibrate.shrinkage import best_temperature
 from rue.data import training_rows
 from rue.errors import ModelError, SettingError
 from rue.features import Standardiser, training_points
-from rue.left_out import Folds, ForestWitness, KernelWitness, Linearised, Witnesses
+from rue.left_out import Folds, ForestWitness, Influence, KernelWitness, Linearised, Mixture, Witnesses
 from rue.models.again import copies, unfitted
 from rue.models.tables import described
 
@@ -341,6 +341,8 @@ def test_copies_have_the_settings_the_estimator_ended_with():
     assert made.get_params()["iterations"] == cat.tree_count_
     assert made.get_params()["learning_rate"] == cat.learning_rate_
     made.fit(words, data.y)
+    said = catboost.CatBoostRegressor(5, cat_features=["b"], verbose=0, allow_writing_files=False).fit(words, data.y)
+    assert unfitted(said).fit(words, data.y).get_cat_feature_indices() == [1]
 
 
 def test_a_search_is_not_repeated_and_what_is_frozen_is_never_copied():
@@ -471,6 +473,7 @@ def test_copies_that_cannot_be_trained_leave_it_to_witnesses_unless_asked_for():
     audit = rue.audit(model, train=(data.X, labels), inputs=data.X_new)
     assert audit.facts["left_out"] == "witnesses"
     assert "a class has one row only" in audit.facts["left_out_why"]
-    with pytest.raises(ModelError, match="no tangent"):
-        rue.audit(Box(), train=(data.X, data.y), inputs=data.X_new, left_out=Linearised())
+    for rule in (Linearised(), Influence(), Mixture()):
+        with pytest.raises(ModelError, match="no tangent"):
+            rue.audit(Box(), train=(data.X, data.y), inputs=data.X_new, left_out=rule)
     assert np.isfinite(rue.audit(Box(), train=(data.X[:6], data.y[:6]), inputs=data.X_new).total_std).all()

@@ -36,6 +36,7 @@ class Influence:
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """One step for each left-out unit."""
+        _needs_parameters(model)
         found = _at_rest(model, data, own, "as asked")
         rest = found.rest
         assert rest is not None
@@ -65,11 +66,7 @@ class Linearised:
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Refit, and leave every unit out of the refitted tangent."""
-        if not model.family.gradients:
-            raise ModelError(
-                "a model that is known by its predictions alone has no tangent; leave left_out= away, or give "
-                "left_out=rue.left_out.Witnesses()"
-            )
+        _needs_parameters(model)
         found = refitted_tangent(model, data, model.centre, self.l2, seed, gauge(model, data))
         return _of_tangent(found, data, "as asked")
 
@@ -129,7 +126,16 @@ class Mixture:
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Leave every unit out of both."""
+        _needs_parameters(model)
         return _mixed(model, data, own, seed, "as asked")
+
+
+def _needs_parameters(model: Model) -> None:
+    if not model.family.gradients:
+        raise ModelError(
+            "a model that is known by its predictions alone has no tangent; leave left_out= away, or give "
+            "left_out=rue.left_out.Witnesses()"
+        )
 
 
 def _from_outside(model: Model, data: Rows, seed: int, training: Training | None) -> Evidence:

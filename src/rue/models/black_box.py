@@ -152,7 +152,7 @@ def read(model: Any, loss: Any, l2: Any, why: str | None = None) -> BlackBoxMode
 
 def _classifier(model: Any, name: str, why: str | None) -> BlackBoxModel:
     classes = getattr(model, "classes_", None)
-    if isinstance(classes, list):
+    if isinstance(classes, list) and classes and not np.isscalar(classes[0]):
         raise ModelError(f"{name} decides several labels of a row; wrap one classifier for each")
     if classes is None:
         raise ModelError(
