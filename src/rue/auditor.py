@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rue.calibrate.cv_plus import CVPlus
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.checks.asked import asked
 from rue.checks.check import CheckUp
@@ -36,10 +37,7 @@ from rue.result import Array, Audit, Interval, IntervalRule
 from rue.trained import Trained
 from rue.trees import leaves
 
-DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
-ROUNDING = 0.02  # rounding error of a prediction by this much of the members' std
 ANSWERS = 1e-4  # relative, of an estimator's own predictions: tree ensembles add in single precision
-SHARE = 0.1  # of the audited inputs that makes a warning
 
 
 @dataclass(frozen=True)
@@ -88,9 +86,7 @@ class Auditor:
             score = score * np.sqrt(factor) if total is not None else score  # a score that is the total's deviation
             total = factor * ((noise if covariance is None else noise + covariance) if total is None else total)
             noise, scarcity = factor * noise, None if scarcity is None else factor * scarcity
-        said = _warnings(found.get("drift"), found.get("rounding"))
-        if found.dropped:
-            said = (*said, found.dropped)
+        said = found.doubts()
         facts = {**self.facts, "m": len(predicted), "seconds_audit": time.perf_counter() - start}
         if found.residual is not None:
             facts["residual"] = found.residual
@@ -266,17 +262,34 @@ class Auditor:
             return Explanations.joined([Explanations.of_each(part, top) for part in track("explain", batches)])
 
     def _rules(self, inputs: Any) -> dict[str, IntervalRule]:
-        """How intervals can be made of an audit of these inputs, the strongest guarantee first."""
+        """How intervals can be made of an audit of these inputs, the usual way first."""
         rules: dict[str, IntervalRule] = {}
         if self.held_out is not None:
             rules["split conformal"] = self.held_out.interval
         if isinstance(self.left_out, RankedRows):
             rules["left-out ranks"] = partial(_ranked_interval, self.left_out)
+            if self.left_out.plus is not None:
+                rules[self.left_out.plus.name] = partial(self._cv_plus_interval, self.left_out.plus, inputs)
         elif self.left_out is not None:
             rules["jackknife+"] = partial(self._left_out_interval, inputs, "jackknife+")
             if self.left_out.single:
                 rules["full conformal"] = partial(self._left_out_interval, inputs, "full conformal")
         return rules
+
+    def _cv_plus_interval(
+        self,
+        plus: CVPlus,
+        inputs: Any,
+        prediction: Array,
+        spread: Array,  # noqa: ARG002  as all rules
+        level: float,
+        _: Any,
+    ) -> Interval:
+        """Ask all copies about the inputs, if they are still the ones that were audited."""
+        with untouched(), torch.inference_mode(False):
+            for _rows in self._again(inputs, prediction):
+                pass
+            return Interval(*plus.ends(inputs, level), plus.guarantee(level))
 
     def _left_out_interval(
         self, inputs: Any, by: str, prediction: Array, spread: Array, level: float, _: Any
@@ -363,27 +376,6 @@ def _scores(own: Array | None, covariance: Array | None, variance: Array | None 
 
 def _squeezed(prediction: Array) -> Array:
     return prediction[:, 0] if prediction.shape[1] == 1 else prediction
-
-
-def _warnings(drift: Array | None, rounding: Array | None) -> tuple[str, ...]:
-    """What sampled parameters may do to a prediction, where it happened."""
-    said = []
-    wandered = 0.0 if drift is None else float((drift > DRIFT).mean())
-    if wandered > SHARE:
-        said.append(
-            f"for {wandered:.0%} of these inputs the mean of the members' predictions lies more than {DRIFT} of their "
-            "standard deviation away from the model's own: the sampled parameters move too far; use a linearised "
-            "method or a larger damping"
-        )
-    rounded = 0.0 if rounding is None else float((rounding > ROUNDING).mean())
-    if rounded > SHARE:
-        said.append(
-            f"for {rounded:.0%} of these inputs the members differ by little more than the rounding of the model's "
-            "dtype; standardise the targets, give a float64 copy of the model, or use a linearised method"
-        )
-    for text in said:
-        warnings.warn(text, RueWarning, stacklevel=3)
-    return tuple(said)
 
 
 def _array(values: Tensor) -> Array:

@@ -1,13 +1,19 @@
 """The results of all batches of an audit so far."""
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.concepts import Assessment
+from rue.errors import RueWarning
 
 Array = NDArray[np.float64]
 
+DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
+ROUNDING = 0.02  # rounding error of a prediction by this much of the members' std
+SHARE = 0.1  # of the audited inputs that makes a warning
 COVARIANCE_BYTES = 2**30  # of the covariances of an audit, above which only variances are kept
 
 
@@ -54,3 +60,24 @@ class Collected:
     def get(self, name: str) -> Array | None:
         """All rows of a field, or None where the method has no word on it."""
         return self.fields[name][: self.rows] if name in self.fields else None
+
+    def doubts(self) -> tuple[str, ...]:
+        """What sampled parameters did to predictions, which is warned of, and what was left out."""
+        drift, rounding = self.get("drift"), self.get("rounding")
+        said = []
+        wandered = 0.0 if drift is None else float((drift > DRIFT).mean())
+        if wandered > SHARE:
+            said.append(
+                f"for {wandered:.0%} of these inputs the mean of the members' predictions lies more than {DRIFT} of "
+                "their standard deviation away from the model's own: the sampled parameters move too far; use a linearised "
+                "method or a larger damping"
+            )
+        rounded = 0.0 if rounding is None else float((rounding > ROUNDING).mean())
+        if rounded > SHARE:
+            said.append(
+                f"for {rounded:.0%} of these inputs the members differ by little more than the rounding of the model's "
+                "dtype; standardise the targets, give a float64 copy of the model, or use a linearised method"
+            )
+        for text in said:
+            warnings.warn(text, RueWarning, stacklevel=3)
+        return tuple(said) if self.dropped is None else (*said, self.dropped)

@@ -144,10 +144,11 @@ class Audit:
         return {name: np.asarray(self._deviation(part)) for name, part in parts.items()}
 
     def interval(self, level: float = 0.9, *, by: str | None = None, group: ArrayLike | None = None) -> Interval:
-        """The interval with the strongest guarantee there is, output by output; `by` asks for a certain one.
+        """An interval for every prediction, output by output; `by` asks for a certain kind.
 
         "split conformal" where the auditor was calibrated on held-out rows (with `group`, by group of the audited
-        rows), else "jackknife+" or "full conformal" where rows were left out by influence, else "distribution".
+        rows), else "left-out ranks" where other models spoke for training rows, and "CV+" where these were copies of
+        the model; "jackknife+" or "full conformal" where rows were left out by influence; else "distribution".
         """
         _check_level(level)
         if self.decision is not None:

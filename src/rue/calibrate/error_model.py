@@ -12,7 +12,7 @@ from rue.features import Array
 TREES = 300
 LEAF = 10  # rows in a leaf, at least
 ROWS = 3_000  # that a tree is grown on, at most
-QUICK, FEWEST = 800, 100  # rows and trees of a quick one, at most and at least
+QUICK, FEWEST = 700, 100  # rows and trees of a quick one, at most and at least
 FEATURES = 1 / 3  # of the columns that a split may look at: trees that differ more
 FOLDS = 10  # where rows are grouped: trees that never saw the group
 

@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from rue.calibrate.conformal import percent, quantile
+from rue.calibrate.cv_plus import CVPlus
 from rue.calibrate.full_conformal import full_conformal
 from rue.calibrate.full_conformal import guarantee as full_conformal_guarantee
 from rue.calibrate.jackknife_plus import guarantee as jackknife_plus_guarantee
@@ -89,6 +90,7 @@ class RankedRows:
     """s training rows by |left-out residual| / spread: intervals reach as far as most of these do."""
 
     scores: Array = field(repr=False)  # (s, k)
+    plus: CVPlus | None = None
 
     def ends(self, prediction: Array, spread: Array, level: float) -> Ends:
         """Ends (m, k) for inputs with this prediction and spread (m, k)."""

@@ -18,6 +18,7 @@ from rue.concepts import Facts, Inputs, Model, Objective
 from rue.data import Rows
 from rue.derivatives import loss_gradient
 from rue.left_out.one_step import LeftOut
+from rue.left_out.refits import Refits
 from rue.solve.choice import Inverted
 
 Own = Callable[[], Inverted]
@@ -54,8 +55,10 @@ class Evidence:
     prediction: Tensor = field(repr=False)  # (n, k), of the honest model without the row's unit
     slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f there, of weight one
     loss: float  # mean over the rows, there
+    weight: Tensor = field(repr=False)  # (n,), what a row counts: nothing where no model speaks for it
     honest: Honest | None = field(default=None, repr=False)  # None: the audited model itself, which is at rest
     beside: Tensor | None = field(default=None, repr=False)  # (n, k), of the honest model, where `prediction` is not
+    refits: Refits | None = field(default=None, repr=False)  # copies of the audited model, where they were trained
     facts: Facts = field(default_factory=dict, repr=False)
     warning: str | None = None  # what the user should hear of it
 
@@ -70,17 +73,19 @@ class Evidence:
         honest: Honest | None,
         facts: Facts,
         rest: AtRest | None = None,
+        weight: Tensor | None = None,
     ) -> "Evidence":
-        """With slopes and loss of left-out outputs (n, k), as a model judges them."""
+        """With slopes and loss of left-out outputs (n, k), as a model judges them; `weight` replaces that of rows."""
         slopes, losses = [], []
         for batch in data.batches():
-            here = prediction[batch.rows]
-            slopes.append(loss_gradient(judge, here, batch.targets).double())
+            said = prediction[batch.rows]
+            slopes.append(loss_gradient(judge, said, batch.targets).double())
             with torch.no_grad():
-                losses.append(judge.loss(here, batch.targets).double())
-        weight = data.weight.to(prediction.device)
-        loss = float(weight @ torch.cat(losses) / weight.sum())
-        return cls(source, why, rest, prediction, torch.cat(slopes), loss, honest, facts=facts)
+                losses.append(judge.loss(said, batch.targets).double())
+        counts = data.weight if weight is None else weight
+        here = counts.to(prediction.device)
+        loss = float(here @ torch.cat(losses) / here.sum())
+        return cls(source, why, rest, prediction, torch.cat(slopes), loss, counts, honest, facts=facts)
 
     def describe(self) -> Facts:
         """What to say of it in an audit's facts."""

@@ -1,8 +1,9 @@
 """Refits in folds: copies of the model, each trained without some of the rows, which it then predicts."""
 
+import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Any
 
@@ -16,13 +17,16 @@ from rue.data import Rows
 from rue.derivatives import outputs
 from rue.errors import ModelError, SettingError, ShapeError
 from rue.left_out.evidence import Evidence, Own, Training
+from rue.left_out.kept import Kept
 from rue.left_out.outside import can_be_witnessed, witnessed
-from rue.left_out.witness import joined, witness
-from rue.models import wrap
+from rue.left_out.refits import Refits, as_copy, said
+from rue.left_out.splits import forward, splits
+from rue.left_out.witness import witness
 from rue.models.again import some_rows
+from rue.models.module import ModuleModel
 from rue.progress import track
 from rue.randomness import untouched
-from rue.trees import leaves, take
+from rue.trees import take
 
 COUNT = 8
 TRIAL = 8  # of so many parts of the rows, one is enough to see that a training takes too long
@@ -36,13 +40,23 @@ class Folds:
     """Train so many copies, each without a share of the rows; groups stay together, classes keep their shares.
 
     Copies of an estimator are clones with the settings it ended with; of any other model, what `refit=` trains.
+    With an `order`, a time for each row, every block of rows is left to a copy of all rows before it. `jobs` copies
+    are trained at once, as many as `joblib.parallel_config` says unless told. What copies said of their rows is kept
+    in the folder `keep`, and copies found there are not trained again.
     """
 
     count: int = COUNT
+    order: Any = field(default=None, repr=False, compare=False)
+    jobs: int | None = None
+    keep: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 2:
             raise SettingError(f"count must be a whole number of folds, at least 2, got {self.count!r}")
+        if self.jobs is not None and (not isinstance(self.jobs, int) or isinstance(self.jobs, bool) or self.jobs == 0):
+            raise SettingError(f"jobs must be a whole number of trainings at once, or None, got {self.jobs!r}")
+        if self.keep is not None and not isinstance(self.keep, str | os.PathLike):
+            raise SettingError(f"keep must be the path of a folder, or None, got {self.keep!r}")
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Leave every unit out of one copy."""
@@ -51,68 +65,128 @@ class Folds:
                 "Folds() trains copies of the model, and nothing says how; give refit=, a function from row numbers "
                 "to a model that was trained on those rows from scratch"
             )
-        found = folded(model, data, self.count, seed, training, "as asked")
+        found = folded(model, data, self, seed, training, "as asked")
         assert isinstance(found, Evidence)
         return found
 
 
+def usual(data: Rows) -> Folds:
+    """As many as usual, or one for each group where there are fewer."""
+    return Folds(max(2, min(COUNT, data.units)))
+
+
 def folded(
-    model: Model, data: Rows, count: int, seed: int, training: Training, why: str, most: float = inf
+    model: Model, data: Rows, folds: Folds, seed: int, training: Training, why: str, most: float = inf
 ) -> Evidence | float:
     """What copies say of the rows they were not trained on, and witnesses of the same rows beside them.
 
     Trainings that would take more than so many seconds in all are not made: then the seconds they would take.
     """
-    splits = list(_splits(model, data, count, seed))
-    if isfinite(most) and (seconds := len(splits) * _trial(data, training)) > most:
+    parts = list(
+        splits(model, data, folds.count, seed) if folds.order is None else forward(data, folds.count, folds.order)
+    )
+    if isfinite(most) and (seconds := len(parts) * _trial(data, training)) > most:
         return seconds
     started = time.perf_counter()
-    found = torch.empty(data.n, _outputs_of(model, data), dtype=torch.float64)
-    for number, (kept, held) in enumerate(track("refits", splits, total=len(splits)), 1):
-        found[torch.from_numpy(held)] = _predicted(_trained(training, data, kept), model, data, held)
-        if number == 1 and (seconds := len(splits) * (time.perf_counter() - started)) > most:
+    found = torch.cat([outputs(model, batch.inputs).double().cpu() for batch in data.batches()])
+    fold = np.full(data.n, -1, dtype=np.int64)
+    copies: list[Model] = []
+    for number, (told, copy) in enumerate(track("refits", _told(model, data, parts, folds, training), len(parts))):
+        held = parts[number][1]
+        found[torch.from_numpy(held)], fold[held] = told, number
+        copies += [] if copy is None else [copy]
+        if number == 0 and (seconds := len(parts) * (time.perf_counter() - started)) > most:
             return seconds
-    facts = {"trainings": len(splits), "seconds_training": time.perf_counter() - started}
-    said = f"{why}; {len(splits)} copies were trained, and the model itself left as it was"
-    beside = _beside(model, data, seed)
-    if beside is None:
-        return Evidence.of(model, data, "refits", said, found, None, facts)
-    made = Evidence.of(model, data, "refits", said, found, beside.honest, {**facts, **beside.facts})
-    return replace(made, beside=beside.prediction)
+    facts = {"trainings": len(copies), "seconds_training": time.perf_counter() - started}
+    made = f"{why}; {_words(len(copies), len(parts))} trained, and the model itself left as it was"
+    weight = data.weight * torch.from_numpy(fold >= 0)
+    beside = None if folds.order is not None else _beside(model, data, seed)
+    honest, more = (None, {}) if beside is None else (beside.honest, beside.facts)
+    all_here = len(copies) == len(parts) and folds.order is None
+    return replace(
+        Evidence.of(model, data, "refits", made, found, honest, {**facts, **more}, weight=weight),
+        beside=None if beside is None else beside.prediction,
+        refits=Refits(model, tuple(copies), fold) if all_here else None,
+    )
+
+
+def _words(trained: int, folds: int) -> str:
+    kept = f" ({folds - trained} more were kept)" if trained < folds else ""
+    return f"{trained} {'copy was' if trained == 1 else 'copies were'}{kept}"
+
+
+def _told(
+    model: Model, data: Rows, parts: Sequence[tuple[Whole, Whole]], folds: Folds, training: Training
+) -> Iterator[tuple[Tensor, Model | None]]:
+    """What a copy says of the rows left out of it, and the copy; one part after the other."""
+    from joblib import Parallel, delayed
+
+    k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
+    kept = None if folds.keep is None else Kept.of(folds.keep, model, data, [held for _, held in parts])
+    known = [None if kept is None else kept.read(i, (len(held), k)) for i, (_, held) in enumerate(parts)]
+    ids = data.ids.numpy()
+    work = (
+        delayed(_trained)(training.again, ids[rows]) for (rows, _), one in zip(parts, known, strict=True) if one is None
+    )
+    trained = iter(Parallel(n_jobs=folds.jobs, return_as="generator")(work))
+    for number, (_, held) in enumerate(parts):
+        before = known[number]
+        if before is not None:
+            yield before, None
+            continue
+        copy = _other(_next(trained, training), model)
+        found = _predicted(copy, model, data, held)
+        if kept is not None:
+            kept.write(number, found)
+        yield found, copy
+
+
+def _next(trained: Iterator[Any], training: Training) -> Any:
+    if not training.asked:
+        return next(trained)
+    try:
+        return next(trained)
+    except Exception as error:  # whatever a user's own code raises
+        raise ModelError(
+            f"training a copy of the model failed, {type(error).__name__}: {error}; refit= must train the model from "
+            "scratch on the rows whose numbers it is given, and return it"
+        ) from error
 
 
 def _trial(data: Rows, training: Training) -> float:
-    """At least the seconds of one training: those of one on a small part of the rows; infinite where that fails."""
+    """At least the seconds of one training: those of one on a small part of the rows."""
     some = max(min(FEWEST, data.n), data.n // TRIAL)
     started = time.perf_counter()
-    try:
-        _trained(training, data, np.linspace(0, data.n - 1, some).astype(np.int64))
-    except Exception:  # whatever a user's own code raises: it was not asked for
-        return inf
+    _trained(training.again, data.ids.numpy()[np.linspace(0, data.n - 1, some).astype(np.int64)])
     return time.perf_counter() - started
 
 
-def _trained(training: Training, data: Rows, rows: Whole) -> Any:
+def _trained(again: Callable[[Whole], Any], rows: Whole) -> Any:
     with untouched(), torch.enable_grad():
-        made = training.again(data.ids.numpy()[rows])
+        return again(rows)
+
+
+def _other(made: Any, model: Model) -> Model:
+    """What was trained, if it is a model and not the audited one."""
     if made is None:
         raise ModelError("refit returned None, expected the trained model: the model itself, or rue.wrap(...) of it")
-    return made
+    copy = as_copy(made, model)
+    same = isinstance(copy, ModuleModel) and torch.equal(copy.theta.cpu(), model.theta.cpu())
+    if same or made is model or made is getattr(model, "estimator", ...):
+        raise ModelError(
+            "refit returned the audited model itself, which has seen all rows; train another one from scratch on the "
+            "rows whose numbers it is given"
+        )
+    return copy
 
 
-def _predicted(made: Any, model: Model, data: Rows, held: Whole) -> Tensor:
-    """Outputs (h, k) of a copy at rows it was not trained on, in the units of the audited model's."""
-    if isinstance(made, torch.nn.Module):
-        copy = wrap(made, loss=getattr(model, "rule", None))
-        read = torch.cat([outputs(copy, batch.inputs) for batch in data.batches()]).double().cpu()
-        found = read[torch.from_numpy(held)]
+def _predicted(copy: Model, model: Model, data: Rows, held: Whole) -> Tensor:
+    """Outputs (h, k) of a copy at rows it was not trained on."""
+    if isinstance(copy, ModuleModel):  # which reads rows as the audited one does, datasets and loaders too
+        found = said(copy, model, (batch.inputs for batch in data.batches()))[torch.from_numpy(held)]
     else:
-        copy = made if hasattr(made, "theta") else wrap(made)
-        raw = some_rows(data.source.X, data.ids.numpy()[held])
-        found = outputs(copy, copy.read(raw)).double().cpu()
-    if copy.response is not None:  # which may transform targets otherwise than the audited one does
-        found = model.read_targets(copy.response.value(found.numpy())).reshape(found.shape)
-    wanted = (len(held), _outputs_of(model, data))
+        found = said(copy, model, [copy.read(some_rows(data.source.X, data.ids.numpy()[held]))])
+    wanted = (len(held), outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1])
     if tuple(found.shape) != wanted:
         raise ModelError(
             f"a copy predicts {tuple(found.shape)} where the audited model predicts {wanted}: it was trained on other "
@@ -132,35 +206,3 @@ def _beside(model: Model, data: Rows, seed: int) -> Evidence | None:
     except ShapeError:  # texts that were padded batch by batch
         return None
     return Evidence.of(model, data, "witness", "", seen.prediction, seen.says, seen.facts)
-
-
-def _splits(model: Model, data: Rows, count: int, seed: int) -> Iterator[tuple[Whole, Whole]]:
-    """Row numbers to train on, and those left out."""
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
-
-    unit, grouped = data.unit.numpy(), data.units < data.n
-    labels = _labels(model, data)
-    if data.units < count:
-        raise SettingError(f"{count} folds need as many groups or rows, and there are {data.units}; give fewer")
-    groups = {"groups": unit} if grouped else {}
-    if labels is None:
-        plain: Any = GroupKFold if grouped else KFold
-        return iter(plain(count, shuffle=True, random_state=seed).split(unit, **groups))
-    rarest = int(np.bincount(labels)[np.unique(labels)].min())
-    if rarest < 2:
-        raise ModelError("a class has one row only: left out, no copy would know it; merge rare classes")
-    kind: Any = StratifiedGroupKFold if grouped else StratifiedKFold
-    return iter(kind(min(count, rarest), shuffle=True, random_state=seed).split(unit, labels, **groups))
-
-
-def _labels(model: Model, data: Rows) -> Whole | None:
-    """Classes (n,) to keep the shares of; None for numbers, and for several labels of a row."""
-    if model.family.decision is None:
-        return None
-    targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
-    flat = targets[:, 0] if targets.dim() == 2 and targets.shape[1] == 1 else targets
-    return flat.cpu().numpy().astype(np.int64) if flat.dim() == 1 else None
-
-
-def _outputs_of(model: Model, data: Rows) -> int:
-    return outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]

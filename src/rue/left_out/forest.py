@@ -16,9 +16,9 @@ from rue.trees import take
 
 Whole = NDArray[np.int64]
 
-TREES, FEWEST = 300, 100  # of so many rows that all trees together are grown on
-WORK = 120_000
-ROWS = 1_000  # that a tree is grown on, at most
+TREES, FEWEST = 300, 100  # at most and at least, of so many rows that all trees together are grown on
+WORK = 100_000
+ROWS = 800  # that a tree is grown on, at most
 FEATURES = 1 / 3  # of the columns that a split may look at
 LEAF = 2  # rows in a leaf of classes, at least: their shares are no decisions
 FOLDS = 10  # where rows are grouped: forests that never saw the group

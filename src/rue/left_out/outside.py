@@ -8,10 +8,8 @@ from rue.errors import ModelError
 from rue.left_out.evidence import Evidence, Own, Training
 from rue.left_out.forest import forest_witness
 from rue.left_out.honest import Mixed, mixed, share_of_first
-from rue.left_out.witness import joined, witness
+from rue.left_out.witness import QUICK, joined, witness
 from rue.trees import leaves
-
-ROWS = 700  # that the kernel learns from: it is one of two
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Witnesses:
 def witnessed(model: Model, data: Rows, seed: int, why: str) -> Evidence:
     """What both witnesses say of the rows they have not seen."""
     _admit(model)
-    forest, kernel = forest_witness(model, data, seed), witness(model, data, seed, ROWS)
+    forest, kernel = forest_witness(model, data, seed), witness(model, data, seed, QUICK)
     decision = model.family.decision
     targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
     share = share_of_first(decision, forest.prediction, kernel.prediction, targets, data.weight)

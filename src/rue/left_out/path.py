@@ -1,7 +1,7 @@
 """An affine model refitted for every strength of its penalty, and judged by the rows it leaves out."""
 
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -10,14 +10,16 @@ from rue.concepts import Objective, Solving, TrainingSet
 from rue.curvature import GaussNewton
 from rue.derivatives import loss_hessian, outputs, weighted_gradients
 from rue.errors import NotConvergedError, RueError
+from rue.features import Array
 from rue.left_out.affine import Affine, Diagonal, FeatureRows, Judge, Movable
 from rue.left_out.one_step import LeftOut, left_out, left_out_losses
 from rue.solve.dense import Cholesky
 
 DECADES = tuple(float(power) for power in range(4, -7, -1))  # of the mean eigenvalue, strong penalties first
 FINER = (0.5, 0.25, 0.125)  # decades around the best of them; the first alone where every trial takes many steps
-STEPS, ROUNDS = 10, 12  # of L-BFGS: in rounds of so many, until one gains less than
-CLOSE = 1e-6  # of the losses
+STEPS = 120  # of L-BFGS, at most
+CLOSE = 1e-7  # of the losses: a step that gains less is the last
+MEMORY = 50  # steps that it remembers
 LEAST = 1e-3  # of a loss's curvature, where the start is saturated
 HALVINGS = 20
 ENOUGH = 1e-4  # of the decrease that a straight line would promise (Armijo's rule)
@@ -83,29 +85,29 @@ def _exact(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, 
 
 def _searched(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, Solving]:
     """Another convex loss: L-BFGS in units in which the curvature is about one, factored where it rests."""
+    from scipy.optimize import minimize
+
     with torch.no_grad():
         typical = [loss_hessian(start, outputs(start, batch.inputs), batch.targets) for batch in rows.batches()]
     curvature = float(torch.cat([part.diagonal(dim1=1, dim2=2).mean(1) for part in typical]).mean())
     unit = (max(curvature, LEAST) * spectrum + start.strength).rsqrt()
-    moved = (start.theta / unit).requires_grad_()
-    search = torch.optim.LBFGS([moved], max_iter=STEPS, line_search_fn="strong_wolfe", tolerance_grad=0.0)
-    enough = CLOSE * _size(start, rows)
+    size = max(_size(start, rows), torch.finfo(torch.float64).tiny)
 
-    def evaluated() -> Tensor:
-        search.zero_grad()
-        value = objective(start.at(moved * unit), rows)
-        value.backward()
-        return value
-
-    before = inf
-    for _ in range(ROUNDS):
+    def evaluated(place: Array) -> tuple[float, Array]:
+        moved = torch.from_numpy(place).to(unit).requires_grad_()
         with torch.enable_grad():
-            search.step(evaluated)
-        model = start.at((moved * unit).detach())
-        reached = value_of(model, rows)
-        if before - reached <= enough:
-            break
-        before = reached
+            value = objective(start.at(moved * unit), rows) / size
+            (slope,) = torch.autograd.grad(value, moved)
+        return float(value.detach()), slope.cpu().numpy()
+
+    found = minimize(
+        evaluated,
+        (start.theta / unit).cpu().numpy(),
+        method="L-BFGS-B",
+        jac=True,
+        options={"maxiter": STEPS, "maxcor": MEMORY, "ftol": CLOSE, "gtol": 0.0},
+    )
+    model = start.at(torch.from_numpy(found.x).to(unit) * unit)
     return model, Cholesky().factor(GaussNewton().at(model, rows), 0.0)
 
 

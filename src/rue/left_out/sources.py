@@ -10,7 +10,7 @@ from rue.data import Rows
 from rue.derivatives import outputs
 from rue.errors import ModelError, RueError, SettingError, ShapeError
 from rue.left_out.evidence import AtRest, Evidence, Honest, Own, Source, Training
-from rue.left_out.folds import COUNT, Folds, folded
+from rue.left_out.folds import folded, usual
 from rue.left_out.honest import Mixed, OfTangent, mixed, share_of_first
 from rue.left_out.one_step import left_out
 from rue.left_out.outside import can_be_witnessed, witnessed
@@ -97,7 +97,7 @@ class Chosen:
         """Measure how far from rest the model is, and choose."""
         family = model.family
         if training is not None and training.asked:
-            return Folds().gather(model, data, own, seed, training)
+            return usual(data).gather(model, data, own, seed, training)
         if family.outside and can_be_witnessed(model):
             return _from_outside(model, data, seed, training)
         if family.coupled or not family.joint or not family.stationary:
@@ -143,13 +143,16 @@ def _from_outside(model: Model, data: Rows, seed: int, training: Training | None
     why = "other rows would have grown other parts, which those it has do not show"
     if training is None:
         return witnessed(model, data, seed, why)
+    folds = usual(data)
     try:
-        found = folded(model, data, COUNT, seed, training, why, UNASKED)
+        found = folded(model, data, folds, seed, training, why, UNASKED)
     except Exception as error:  # nobody asked for copies: a class of one row, few rows, whatever training raises
         return witnessed(model, data, seed, f"{why}; copies cannot be trained ({error})")
     if isinstance(found, Evidence):
         return found
-    took = f"{COUNT} trainings would take {found:.0f} s or more, and no more than {UNASKED:.0f} s are spent unasked"
+    took = (
+        f"{folds.count} trainings would take {found:.0f} s or more, and no more than {UNASKED:.0f} s are spent unasked"
+    )
     return witnessed(model, data, seed, f"{why}; {took}: left_out=rue.left_out.Folds() asks for them")
 
 

@@ -23,10 +23,7 @@ from rue.losses.classes import bernoulli, cross_entropy
 from rue.losses.loss import Loss
 from rue.trees import leaves, map_leaves, take
 
-ROWS = 2_000  # that the witness learns from, at most; it has not seen the others
-COMPARED = 500  # of them that a kernel is chosen by
 CELLS = 2**25  # entries of its features, at most
-DIRECTIONS = 600  # of all outputs together, where the loss is not squared error
 MIXES = (  # shares of a linear, a wide and a narrow radial kernel
     (1.0, 0.0, 0.0),
     (0.95, 0.05, 0.0),
@@ -40,6 +37,19 @@ MIXES = (  # shares of a linear, a wide and a narrow radial kernel
 NARROW = 4.0  # times the inverse width of the wide kernel, whose squared width is the median squared distance
 STRENGTHS = tuple(10.0**power for power in range(-6, 3))  # that kernels are compared with
 LIMIT = 1 - 1e-9  # of a leverage
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a witness may take to learn."""
+
+    rows: int  # that it learns from, at most; it has not seen the others
+    compared: int  # of them that a kernel is chosen by
+    directions: int  # of all outputs together, where the loss is not squared error
+
+
+WHOLE = Size(2_000, 500, 600)
+QUICK = Size(700, 350, 300)  # of one of two
 
 
 @dataclass(frozen=True)
@@ -82,19 +92,19 @@ class Witness:
     facts: Facts = field(default_factory=dict, repr=False)
 
 
-def witness(model: Objective, data: TrainingSet, seed: int, most: int = ROWS) -> Witness:
-    """Choose a kernel and a penalty by leave-one-out; rows beyond `most` are held out from the witness altogether."""
+def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) -> Witness:
+    """Choose a kernel and a penalty by leave-one-out; rows beyond its size are held out from the witness altogether."""
     standardise, found = training_points(data)
     place = model.theta.device
-    chosen = some_units(data, most, seed)
+    chosen = some_units(data, size.rows, seed)
     inside = torch.nonzero(chosen).flatten().to(place)
     seen, weight = torch.as_tensor(found, device=place)[inside], data.weight.to(place)[inside]
     k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
     targets = take(joined([batch.targets for batch in data.batches()]), inside)
     codes = codes_of(model, targets, k)
     offset = weight @ codes / weight.sum() if model.family.gaussian else codes.new_zeros(k)
-    kernel = _best_kernel(seen, codes, weight)
-    features, basis, values = _features(kernel(seen, seen), weight, _most(model, len(seen), k))
+    kernel = _best_kernel(seen, codes, weight, size.compared)
+    features, basis, values = _features(kernel(seen, seen), weight, _most(model, len(seen), k, size.directions))
     inputs = {"offset": offset.expand(len(seen), k), "features": _for_each_output(features, k)}
     unit = torch.unique(data.unit[chosen], return_inverse=True)[1]
     rows = FeatureRows(
@@ -160,13 +170,13 @@ def squared_distance(a: Tensor, b: Tensor) -> Tensor:
     return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
 
 
-def _best_kernel(points: Tensor, codes: Tensor, weight: Tensor) -> Kernel:
+def _best_kernel(points: Tensor, codes: Tensor, weight: Tensor, most: int) -> Kernel:
     """The mix whose ridge regression of the codes has the least leave-one-out error, over a few penalties.
 
     Some rows are enough to compare by: every mix costs their number cubed.
     """
     place = torch.from_numpy(np.lexsort(points.cpu().numpy().T))  # whatever the order of the rows
-    some = place[torch.linspace(0, len(points) - 1, min(len(points), COMPARED)).long()].to(points.device)
+    some = place[torch.linspace(0, len(points) - 1, min(len(points), most)).long()].to(points.device)
     points, codes, weight = points[some], codes[some], weight[some]
     apart = squared_distance(points, points)
     positive = apart[apart > 0]
@@ -205,10 +215,10 @@ def _features(gram: Tensor, weight: Tensor, most: int) -> tuple[Tensor, Tensor, 
     return (vectors[:, kept] * root) @ own.basis, (vectors[:, kept] / root) @ own.basis, own.values
 
 
-def _most(model: Objective, rows: int, k: int) -> int:
+def _most(model: Objective, rows: int, k: int, directions: int) -> int:
     """Directions of the kernel that are kept."""
     room = max(8, CELLS // (rows * k * k))
-    return min(rows, room) if model.family.gaussian else min(rows, room, max(8, DIRECTIONS // k))
+    return min(rows, room) if model.family.gaussian else min(rows, room, max(8, directions // k))
 
 
 def _for_each_output(features: Tensor, k: int) -> Tensor:

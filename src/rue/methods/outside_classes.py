@@ -43,7 +43,7 @@ def seen_from_outside(
 def _refitted(fit: Fitting, decision: Decision, evidence: Evidence, seen: Resampled | None) -> ShrunkMargins:
     """Temperature and share under which labels are most likely that neither copies nor witnesses have seen."""
     targets = targets_of(fit.data)
-    weight = fit.data.weight / fit.data.weight.sum()
+    weight = evidence.weight / evidence.weight.sum()
     unit, limit = best_temperature(decision, evidence.prediction, targets, weight)
     shrinkage = Shrinkage(
         unit, 0.0, 0.0, tempered_nll(decision, evidence.prediction, targets, weight, unit), limit=limit

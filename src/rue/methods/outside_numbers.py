@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
+from rue.calibrate.cv_plus import cv_plus
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.left_out_intervals import RankedRows
 from rue.calibrate.left_out_terms import outer
@@ -90,7 +91,7 @@ def disagreement(apart: Tensor, overall: Array, strange: Tensor) -> Tensor:
 
 def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, student: bool, seed: int) -> Auditor:
     """Weigh noise and an error model by the left-out residuals of the witnesses."""
-    weight, unit = fit.data.weight.numpy(), fit.data.unit.numpy()
+    weight, unit = evidence.weight.numpy(), fit.data.unit.numpy()
     slope = evidence.slope.numpy()
     standardise, points = training_points(fit.data)
     errors = error_model(points, evidence.prediction.numpy(), slope, weight, unit, seed, quick=True)
@@ -112,7 +113,7 @@ def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, studen
         _facts(evidence, weights, noise, len(rows), seen),
         noise=False,
         degrees=weights.degrees,
-        left_out=RankedRows(np.abs(slope[rows]) / reach),
+        left_out=RankedRows(np.abs(slope[rows]) / reach, cv_plus(evidence, fit.data)),
         inverted=None if seen is None else seen.inverted,
         objective=None if seen is None else seen.objective,
         source=evidence.source,

@@ -1,0 +1,77 @@
+"""CV+ and jackknife+ intervals (Barber et al. 2021) from copies of the model that were trained without some rows."""
+
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from rue.calibrate.conformal import percent
+from rue.calibrate.jackknife_plus import jackknife_plus
+from rue.data import Rows
+from rue.features import Array
+from rue.left_out.evidence import Evidence
+from rue.left_out.refits import Refits
+
+BLOCK = 2**22  # pairs of a new and a training row held at once
+
+
+@dataclass(frozen=True)
+class CVPlus:
+    """Every copy, and how far the training rows were from what the copy without them said."""
+
+    refits: Refits
+    residual: Array = field(repr=False)  # (n, k), absolute
+
+    @property
+    def name(self) -> str:
+        """What such intervals are called: jackknife+ where every copy is without one row."""
+        return "jackknife+" if len(self.refits.copies) == len(self.residual) else "CV+"
+
+    def ends(self, inputs: Any, level: float) -> tuple[Array, Array]:
+        """Ends (m, k) for inputs as the user gives them."""
+        said = self.refits.at(inputs).numpy()  # (copies, m, k)
+        _, m, k = said.shape
+        size = max(1, BLOCK // len(self.residual))
+        ends = np.empty((2, m, k))
+        for start in range(0, m, size):
+            rows = slice(start, min(start + size, m))
+            alike = np.ones(rows.stop - start)
+            for j in range(k):
+                moved = said[self.refits.fold, rows, j].T
+                ends[:, rows, j] = jackknife_plus(moved, self.residual[:, j], alike, level)
+        return ends[0], ends[1]
+
+    def guarantee(self, level: float) -> str:
+        """What holds, in words."""
+        n, copies = len(self.residual), len(self.refits.copies)
+        least = least_coverage(level, n, copies)
+        promised = f"at least {_floored(least)}" if least > 0 else "nothing"
+        return (
+            f"guaranteed {promised}, usually about {percent(level)}, marginal over training and new rows, for "
+            f"exchangeable data ({self.name} of {copies} copies, n = {n} training rows), if the model's settings were "
+            "not chosen by these rows; equally wide, nearly, for every row"
+        )
+
+
+def cv_plus(evidence: Evidence, data: Rows) -> CVPlus | None:
+    """Where copies were trained, rows are units and weigh the same: else their errors are not exchangeable."""
+    alike = data.units == data.n and bool((data.weight == data.weight[0]).all())
+    if evidence.refits is None or not alike:
+        return None
+    return CVPlus(evidence.refits, np.abs(evidence.slope.numpy()))
+
+
+def least_coverage(level: float, n: int, folds: int) -> float:
+    """1 − 2α, less what rows that are left out together cost (theorem 4 of Barber et al. 2021).
+
+    >>> round(least_coverage(0.9, n=100, folds=100), 3), round(least_coverage(0.9, n=1000, folds=10), 3)
+    (0.8, 0.782)
+    """
+    together = n / folds
+    cost = min(2 * (1 - 1 / folds) / (together + 1), (1 - folds / n) / (folds + 1))
+    return 2 * level - 1 - cost
+
+
+def _floored(share: float) -> str:
+    return f"{floor(1000 * share) / 10:g} %"
