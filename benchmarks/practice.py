@@ -1,4 +1,4 @@
-"""Audits of networks as people train them, beside what four refits of the same networks can say.
+"""Audits of models as people train them, beside what four refits of the same models can say.
 
     python benchmarks/practice.py prepare            the tables, fetched once, as one small file
     python benchmarks/practice.py run --label NAME   train, refit, audit; goes on where it stopped
@@ -37,6 +37,7 @@ def main() -> None:
             tables=chosen.tables,
             n=chosen.n,
             splits=chosen.splits,
+            audit=chosen.audit,
         )
         run(wanted, chosen.jobs)
     elif chosen.label is None:
@@ -73,6 +74,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--tables", type=_names, default=(), help="names, separated by commas")
     parser.add_argument("--n", type=int, choices=tuple(SIZES))
     parser.add_argument("--splits", type=_splits, default=_splits("5"), help="how many, or which: 5, or 0,3")
+    parser.add_argument("--audit", default="", help="the beginning of the name of one of rue's audits")
     parser.add_argument("--jobs", type=int, default=1)
     return parser.parse_args()
 

@@ -166,7 +166,7 @@ def test_the_calibration_error_takes_columns_for_labels():
 def test_a_forest_without_a_bag_says_that_resampling_changes_nothing():
     forest = ExtraTreesClassifier(10, random_state=0).fit(X, labels)
     with pytest.warns(RueWarning, match="grow the forest with bootstrap=True"):
-        rue.audit(forest, train=(X, labels), inputs=X_new)
+        rue.ForestRUE().fit(rue.wrap(forest), (X, labels))
 
 
 @pytest.mark.parametrize("method", [rue.Laplace(), rue.RUE(members=5), rue.LinearRUE(), rue.BootstrapSGD()])

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
+from scipy.special import log_softmax, softmax
 from sklearn.ensemble import (
     AdaBoostRegressor,
     ExtraTreesClassifier,
@@ -105,7 +106,7 @@ def test_the_covariance_of_shares_is_that_of_a_literal_loop(meat, target):
     audit = ForestRUE(meat=meat).fit(read_forest(forest), (X, y)).audit(new)
     np.testing.assert_allclose(audit.covariance, wanted, atol=1e-12)
     np.testing.assert_array_equal(audit.prediction, forest.predict(new))
-    np.testing.assert_allclose(audit.probability, forest.predict_proba(new), atol=1e-12)
+    np.testing.assert_allclose(audit.own_probability, forest.predict_proba(new), atol=1e-12)
     assert ((audit.flip_probability >= 0) & (audit.flip_probability <= 0.5)).all()
     assert np.isfinite(audit.epistemic).all()
 
@@ -194,6 +195,49 @@ def test_several_targets_have_a_covariance():
     wanted = spread(literal(forest, X, Y, X[:5], counts(forest, N)), Multinomial())
     audit = ForestRUE(meat="HC0").fit(read_forest(forest), (X, Y)).audit(X[:5])
     np.testing.assert_allclose(audit.covariance, wanted, rtol=1e-9, atol=1e-14)
+
+
+def test_probabilities_are_votes_at_the_temperature_of_rows_out_of_the_bag():
+    X, new = table(N), table(400, seed=4)
+    y, y_new = targets(X)["one of three"], targets(new)["one of three"]
+    forest = RandomForestClassifier(60, oob_score=True, random_state=0).fit(X, y)
+    codes = np.searchsorted(forest.classes_, y)
+    trees, usual = (counts(forest, N) == 0).sum(0), np.bincount(codes) / N
+    logits = np.log((trees[:, None] * forest.oob_decision_function_ + usual) / (trees[:, None] + 1))
+
+    def likelihood(temperature):
+        return log_softmax(logits / temperature, axis=1)[np.arange(N), codes].mean()
+
+    best = max(np.geomspace(0.1, 10, 2001), key=likelihood)
+    votes = forest.predict_proba(new)
+    wanted = softmax(np.log((60 * votes + usual) / 61) / best, axis=1)
+    audit = rue.audit(forest, train=(X, y), inputs=new)
+    assert audit.facts["temperature"] == pytest.approx(best, rel=5e-3)
+    np.testing.assert_allclose(audit.probability, wanted, atol=2e-3)
+    np.testing.assert_allclose(audit.score, 1 - audit.probability[np.arange(400), votes.argmax(1)], atol=1e-12)
+    assert np.isfinite(audit.log_prob(y_new)).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        (ExtraTreesRegressor, "number"),
+        (ExtraTreesClassifier, "one of three"),
+        (DecisionTreeRegressor, "number"),
+        (DecisionTreeClassifier, "one of three"),
+    ],
+)
+def test_trees_that_have_seen_all_rows_are_audited_by_what_they_predict(kind, target):
+    X, new = table(150), table(300, seed=4)
+    y, y_new = targets(X)[target], targets(new)[target]
+    model = kind(random_state=0).fit(X, y)
+    audit = rue.audit(model, train=(X, y), inputs=new)
+    assert "every tree of this forest has seen all rows" in audit.facts["known_of_it"]
+    if target == "number":
+        inside = audit.interval(0.9)
+        assert 0.8 < np.mean((inside.lower <= y_new) & (y_new <= inside.upper)) < 0.98
+    else:
+        assert audit.score.mean() == pytest.approx(np.mean(model.predict(new) != y_new), abs=0.08)
 
 
 @pytest.mark.filterwarnings("ignore:every tree of this forest has seen all rows")

@@ -1,16 +1,18 @@
 """The cells of a label as a table, and the mean over the splits of each table of data, which is one observation."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from practice_parts import rivals
 from practice_parts.stored import read_json
 from practice_parts.tables import CLASSES, REGRESSION
 
 CELL = ["kind", "half", "recipe", "n", "table", "split"]
 NUMBERS = {
-    REGRESSION: ["nll", "auc", "coverage", "width", "std_ratio", "seconds"],
-    CLASSES: ["nll", "auc", "gap", "accuracy", "seconds"],
+    REGRESSION: ["nll", "auc", "coverage", "width", "std_ratio", "rmse", "trainings", "seconds"],
+    CLASSES: ["nll", "auc", "gap", "accuracy", "trainings", "seconds"],
 }
 REFERENCE = {REGRESSION: "forest", CLASSES: "temperature"}  # whom leads are measured against
 LEADS = {"nll_lead": "nll", "auc_lead": "auc"}
@@ -25,12 +27,17 @@ def cells(out: Path, label: str) -> pd.DataFrame:
         audits = {f"rue, {name}": numbers for name, numbers in ours["audits"].items()} | beside["audits"]
         for name, numbers in audits.items():
             if "missing" not in numbers:
-                kept = {column: numbers.get(column) for column in NUMBERS[ours["kind"]]}
+                known = {"rmse": ours.get("test_rmse"), "trainings": _trainings(name, numbers), **numbers}
+                kept = {column: known.get(column) for column in NUMBERS[ours["kind"]]}
                 failed = "error" in numbers
                 found.append({**{key: ours[key] for key in CELL}, "audit": name, "failed": failed, **kept})
     if not found:
         raise SystemExit(f"there are no cells in {out / 'ours' / label}; run with --label {label} first")
     return _with_leads(pd.DataFrame(found))
+
+
+def _trainings(name: str, numbers: dict[str, Any]) -> int:
+    return numbers.get("facts", {}).get("trainings", 0) if name.startswith("rue, ") else rivals.trainings(name)
 
 
 def by_table(found: pd.DataFrame) -> pd.DataFrame:

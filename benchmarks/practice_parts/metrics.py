@@ -43,6 +43,10 @@ def of_classes(score: np.ndarray, probability: np.ndarray, label: np.ndarray, y:
     }
 
 
+def rmse(prediction: np.ndarray, y: np.ndarray) -> float:
+    return float(np.sqrt(((y - prediction) ** 2).mean()))
+
+
 def auc(found: np.ndarray, score: np.ndarray) -> float | None:
     """None where there is nothing to find, or nothing else."""
     return None if found.all() or not found.any() else float(roc_auc_score(found, score))

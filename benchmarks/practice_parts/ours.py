@@ -3,6 +3,7 @@
 import inspect
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,36 @@ from torch import nn
 
 import rue
 from practice_parts.metrics import LEVEL, Spread, of_classes, of_regression
+from practice_parts.recipes import RECIPES
 from practice_parts.trained import Cell
 
 LONGEST = 300  # characters of a message that are kept
 
 
-def measured(cell: Cell) -> dict[str, dict[str, Any]]:
+def asked(cell: Cell) -> dict[str, dict[str, Any]]:
     """Nothing stated; beside it the rows that stopped the training, or its penalty, where there were any.
 
-    Of an estimator, once with nothing trained, and once as it comes.
+    Of an estimator, once with nothing trained, and once as it comes. Of a network, trainings from scratch, too.
     """
     if not isinstance(cell.net, nn.Module):
-        return {"nothing retrained": _audit(cell, {"refit": False}), "refits allowed": _audit(cell, {})}
-    found = {"nothing stated": _audit(cell, {})}
+        return {"nothing retrained": {"refit": False}, "refits allowed": {}}
+    found: dict[str, dict[str, Any]] = {"nothing stated": {}}
     if len(cell.stop_rows):
-        found["validation rows given"] = _audit(cell, {"validation": cell.rows(cell.stop_rows)})
+        found["validation rows given"] = {"validation": cell.rows(cell.stop_rows)}
     if cell.statement:
-        found["penalty stated"] = _audit(cell, cell.statement)
-    return found
+        found["penalty stated"] = cell.statement
+    return {**found, "refits allowed": {"refit": partial(_again, cell)}}
+
+
+def measured(cell: Cell, names: list[str]) -> dict[str, dict[str, Any]]:
+    stated = asked(cell)
+    return {name: _audit(cell, stated[name]) for name in names}
+
+
+def _again(cell: Cell, rows: np.ndarray) -> nn.Module:
+    """The same recipe on some of the rows the network was fitted to; those that stop it are drawn from among them."""
+    X, y = cell.rows(cell.fit_rows)
+    return RECIPES[cell.recipe].train(X[rows], y[rows], cell.case.classes, int(rows.sum()) % 10_000).net
 
 
 def _audit(cell: Cell, stated: dict[str, Any]) -> dict[str, Any]:

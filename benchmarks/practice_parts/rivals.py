@@ -1,10 +1,12 @@
-"""The rivals, each a function of a cell: what can be had from the same rows by refitting the network four times.
+"""The rivals, each a function of a cell: what can be had from the same rows by refitting the model four times.
 
-Each returns the numbers of `metrics` and its seconds of the processor, those of the refits included.
+Each returns the numbers of `metrics` and its seconds of the processor, those of the refits included; whole alternatives
+know the rows alone, and are kept for all cells of a case.
 """
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,11 @@ from scipy.stats import norm
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.neighbors import NearestNeighbors
 
-from practice_parts import cross_validation_plus, laplace_rival, scale
+from practice_parts import cross_validation_plus, laplace_rival, scale, whole_rivals
+from practice_parts.ibug import ibug
 from practice_parts.metrics import LEVEL, Spread, nll_of_logits, of_classes, of_regression, probabilities
-from practice_parts.trained import Cell
+from practice_parts.stored import read_json, write_json
+from practice_parts.trained import FOLDS, Cell
 
 TREES, LEAF, NEIGHBOURS = 300, 10, 10
 Numbers = dict[str, Any]
@@ -75,6 +79,7 @@ REGRESSION: dict[str, Callable[[Cell], Numbers]] = {
     "forest": forest,
     "neighbours": neighbours,
     "CV+": cv_plus,
+    "IBUG": ibug,
     "constant": constant,
     "Laplace, last layer": laplace_rival.last_layer,
     "Laplace, all layers": laplace_rival.all_layers,
@@ -85,21 +90,42 @@ CLASSES: dict[str, Callable[[Cell], Numbers]] = {
     "Laplace, last layer": laplace_rival.last_layer,
     "Laplace, all layers": laplace_rival.all_layers,
 }
-WITHOUT_REFITS = {"maximum softmax", "Laplace, last layer", "Laplace, all layers"}
+TRAININGS = {  # of the model, or one like it; all others refit it FOLDS times
+    "maximum softmax": 0,
+    "Laplace, last layer": 0,
+    "Laplace, all layers": 0,
+    "IBUG": 1,
+    **dict.fromkeys(whole_rivals.REGRESSION, 1),
+}
 
 
-def measured(cell: Cell, known: dict[str, Numbers]) -> dict[str, Numbers]:
+def trainings(name: str) -> int:
+    return TRAININGS.get(name, FOLDS)
+
+
+def measured(cell: Cell, known: dict[str, Numbers], whole: Path) -> dict[str, Numbers]:
     """Every rival on one cell, those known as they are; one that is not installed says so."""
-    found = {}
-    for name, rival in (REGRESSION if cell.case.classes is None else CLASSES).items():
-        if "missing" not in known.get(name, {"missing": ""}):
-            found[name] = known[name]
-            continue
-        start = time.process_time()
-        numbers = rival(cell)
-        seconds = time.process_time() - start + (0.0 if name in WITHOUT_REFITS else cell.refit_seconds)
-        found[name] = numbers if "missing" in numbers else {**numbers, "seconds": seconds}
-    return found
+    made = dict(REGRESSION if cell.case.classes is None else CLASSES)
+    found = {name: _timed(rival, cell, known.get(name), _refitting(name, cell)) for name, rival in made.items()}
+    if cell.case.classes is not None:
+        return found
+    stored = read_json(whole) if whole.exists() else {}
+    alone = {name: _timed(rival, cell.case, stored.get(name), 0.0) for name, rival in whole_rivals.REGRESSION.items()}
+    if alone != stored:
+        write_json(whole, alone)
+    return {**found, **alone}
+
+
+def _timed(rival: Callable[[Any], Numbers], subject: Any, known: Numbers | None, before: float) -> Numbers:
+    if known is not None and "missing" not in known:
+        return known
+    start = time.process_time()
+    numbers = rival(subject)
+    return numbers if "missing" in numbers else {**numbers, "seconds": time.process_time() - start + before}
+
+
+def _refitting(name: str, cell: Cell) -> float:
+    return cell.refit_seconds if trainings(name) == FOLDS else 0.0
 
 
 def _residuals(cell: Cell) -> np.ndarray:

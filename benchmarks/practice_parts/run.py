@@ -1,7 +1,8 @@
 """All cells that are asked for, each in files of its own; what is there already is left alone.
 
-OUT/nets/CELL.npz has the networks, OUT/rivals/CELL.json what the rivals make of them, OUT/ours/LABEL/CELL.json what rue
-does. Only the last is made anew when the method changes and is given another label.
+OUT/nets/CELL.npz has the networks, OUT/rivals/CELL.json what the rivals make of them, OUT/whole/CASE.json what other
+models of the same rows say by themselves, OUT/ours/LABEL/CELL.json what rue does. Only the last is made anew when the
+method changes and is given another label.
 """
 
 import os
@@ -36,6 +37,7 @@ class Wanted:
     tables: tuple[str, ...] = ()
     n: int | None = None
     splits: tuple[int, ...] = (0, 1, 2, 3, 4)
+    audit: str = ""  # the beginning of the name of one of rue's audits
 
     def cells(self) -> Iterator[tuple[Table, int, int, str]]:
         """Split by split, so that an early look has something of every table."""
@@ -59,24 +61,26 @@ def _cell(wanted: Wanted, table: Table, n: int, split: int, recipe: str) -> str:
     torch.set_num_threads(1)
     start, case = time.perf_counter(), draw(wanted.tables_file, table, n, split)
     cell, name = obtained(case, recipe, wanted.out), key(case, recipe)
-    _rivals(cell, wanted.out / "rivals" / f"{name}.json")
+    _rivals(cell, wanted.out / "rivals" / f"{name}.json", wanted.out / "whole" / f"{case.name}.json")
     if wanted.label:
-        _ours(cell, wanted.out / "ours" / wanted.label / f"{name}.json")
+        _ours(cell, wanted.out / "ours" / wanted.label / f"{name}.json", wanted.audit)
     return f"{name} {time.perf_counter() - start:.1f} s"
 
 
-def _rivals(cell: Cell, path: Path) -> None:
+def _rivals(cell: Cell, path: Path, whole: Path) -> None:
     known = read_json(path)["audits"] if path.exists() else {}
-    found = rivals.measured(cell, known)
+    found = rivals.measured(cell, known, whole)
     if found != known:
         write_json(path, {**_described(cell), "audits": found})
 
 
-def _ours(cell: Cell, path: Path) -> None:
-    if not path.exists():
-        from practice_parts import ours  # networks and rivals do without rue
+def _ours(cell: Cell, path: Path, audit: str) -> None:
+    from practice_parts import ours  # networks and rivals do without rue
 
-        write_json(path, {**_described(cell), "audits": ours.measured(cell)})
+    known = read_json(path)["audits"] if path.exists() else {}
+    missing = [name for name in ours.asked(cell) if name not in known and name.startswith(audit)]
+    if missing:
+        write_json(path, {**_described(cell), "audits": {**known, **ours.measured(cell, missing)}})
 
 
 def _described(cell: Cell) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from practice_parts.recipes import RECIPES
 from practice_parts.rivals import CLASSES as CLASS_RIVALS
 from practice_parts.rivals import REGRESSION as REGRESSION_RIVALS
 from practice_parts.tables import CLASSES, REGRESSION
+from practice_parts.whole_rivals import REGRESSION as WHOLE
 
 OURS = (
     "rue, nothing stated",
@@ -18,7 +19,7 @@ OURS = (
     "rue, nothing retrained",
     "rue, refits allowed",
 )
-ORDER = {REGRESSION: [*OURS, *REGRESSION_RIVALS], CLASSES: [*OURS, *CLASS_RIVALS]}
+ORDER = {REGRESSION: [*OURS, *REGRESSION_RIVALS, *WHOLE], CLASSES: [*OURS, *CLASS_RIVALS]}
 Column = Callable[[pd.DataFrame], str]
 
 
@@ -98,6 +99,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "AUC above the forest's": _lead("auc_lead"),
         "width": _mean("width", 2),
         "std / RMSE": _range("std_ratio"),
+        "RMSE": _mean("rmse"),
+        "trainings": _mean("trainings", 0),
         "seconds": _mean("seconds", 1),
     },
     CLASSES: {
@@ -107,6 +110,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "AUC": _mean("auc"),
         "AUC above the temperature's": _lead("auc_lead"),
         "accuracy": _mean("accuracy"),
+        "trainings": _mean("trainings", 0),
         "seconds": _mean("seconds", 1),
     },
 }

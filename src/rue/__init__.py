@@ -46,7 +46,7 @@ from rue.methods import (
     NearestNeighbours,
     best_method,
 )
-from rue.models import wrap
+from rue.models import best_known, wrap
 from rue.policy import Policy
 from rue.progress import quiet
 from rue.report import Report, report
@@ -130,15 +130,17 @@ def audit(
     >>> audit(net, train=(X, y), inputs=X[:4], loss="squared_error", l2=1.0).score.shape
     (4,)
     """
-    wrapped = wrap(
-        model,
-        loss=loss,
-        l2=l2,
-        penalty=penalty,
-        reduction=reduction,
-        select=select,
-        optimizer=optimizer,
-        centre=centre,
+    wrapped = best_known(
+        wrap(
+            model,
+            loss=loss,
+            l2=l2,
+            penalty=penalty,
+            reduction=reduction,
+            select=select,
+            optimizer=optimizer,
+            centre=centre,
+        )
     )
     method = best_method(wrapped)
     asked = {"validation": validation, "refit": refit, "left_out": left_out}

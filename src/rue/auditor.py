@@ -306,11 +306,11 @@ class Auditor:
 
     def _again(self, inputs: Any, prediction: Array) -> Iterator[tuple[slice, Inputs]]:
         """The inputs of an audit read once more, if they are still those of its predictions (m, k)."""
-        start = 0
+        start, rounding = 0, 1e-5 * np.abs(prediction).max(initial=0.0)
         for chunk in self._chunks(inputs):
             found = _array(self.predictor(self.model, chunk))
             rows = slice(start, start + len(found))
-            if found.shape != prediction[rows].shape or not np.allclose(found, prediction[rows], rtol=1e-4, atol=0):
+            if found.shape != prediction[rows].shape or not np.allclose(found, prediction[rows], 1e-4, rounding):
                 raise DataError(
                     "the inputs read again differ from those audited, so that the answer would belong to other rows; "
                     "audit arrays that stay as they are, or a loader that does not shuffle"

@@ -69,8 +69,8 @@ class Collected:
         if wandered > SHARE:
             said.append(
                 f"for {wandered:.0%} of these inputs the mean of the members' predictions lies more than {DRIFT} of "
-                "their standard deviation away from the model's own: the sampled parameters move too far; use a linearised "
-                "method or a larger damping"
+                "their standard deviation away from the model's own: the sampled parameters move too far; use a "
+                "linearised method or a larger damping"
             )
         rounded = 0.0 if rounding is None else float((rounding > ROUNDING).mean())
         if rounded > SHARE:

@@ -49,7 +49,7 @@ class Size:
 
 
 WHOLE = Size(2_000, 500, 600)
-QUICK = Size(700, 350, 300)  # of one of two
+QUICK = Size(700, 400, 450)  # of one of two
 
 
 @dataclass(frozen=True)

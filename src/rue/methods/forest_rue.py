@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rue.auditor import Auditor
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
+from rue.calibrate.shrinkage import best_temperature, tempered_nll
 from rue.calibrate.variance import DEGREES, fit_weights
 from rue.classify import wrong
 from rue.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
@@ -37,7 +38,8 @@ class ForestRUE:
     With `meat="HC0"` a row pulls on a leaf by its residual there: the exact derivative, of which fully grown trees
     leave nothing. With "HC3" it pulls by its residual out of the bag: the default where there is a bag. For forests of
     numbers such rows also weigh noise, resampling and an error model into a predictive variance; `score` is then
-    `total_std`, else the resampling deviation. For classes it is the share of the trees' votes against the decision.
+    `total_std`, else the resampling deviation. For classes it is the probability that the decision is wrong: the trees'
+    votes, as sure as rows out of the bag were told.
     """
 
     resampler: Resampler = field(default_factory=Multinomial)
@@ -63,7 +65,10 @@ class ForestRUE:
                     )
                     fit.said.append(text)
                     warnings.warn(text, RueWarning, stacklevel=2)
-                return fit.auditor(spread, _facts(known), noise=False, lens=lens)
+                judged = _out_of_bag(known)
+                votes = None if len(judged.rows) < FEWEST else _tempered(known, judged)
+                facts = _facts(known) if votes is None else {**_facts(known), **votes.describe()}
+                return fit.auditor(replace(spread, votes=votes), facts, noise=False, lens=lens)
             judged = _out_of_bag(known)
             if len(judged.rows) < FEWEST:
                 text = (
@@ -120,19 +125,39 @@ class WeighedErrors:
 
 
 @dataclass(frozen=True)
+class TemperedVotes:
+    """Probabilities of classes: votes and one more of the usual kind, at the temperature that unseen rows ask for."""
+
+    trees: int
+    usual: Tensor = field(repr=False)  # (k,), how often the classes are
+    unit: float  # a squared temperature
+    nll: float  # of rows out of the bag
+
+    def __call__(self, shares: Tensor) -> Tensor:
+        """Of the votes (c, k) of all trees."""
+        return (_logits(shares.double(), self.trees, self.usual) / self.unit**0.5).softmax(-1)
+
+    def describe(self) -> Facts:
+        """What to say of it in an audit's facts."""
+        return {"temperature": self.unit**0.5, "out_of_bag_nll": self.nll}
+
+
+@dataclass(frozen=True)
 class ForestSpread:
     """The influences of all units, and the weighed errors where they are known."""
 
     known: Known = field(repr=False)
     errors: WeighedErrors | None = field(default=None, repr=False)
+    votes: "TemperedVotes | None" = None
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Spread of the leaf means a row meets."""
         predicted = outputs(model, inputs)
         covariance = self.known.covariance(self.known.forest.leaf(inputs).numpy())
         if model.family.decision is not None:
-            votes = wrong(model.family.decision, predicted, predicted)
-            return Assessment(predicted, torch.from_numpy(covariance), score=votes)
+            shares = predicted if self.votes is None else self.votes(predicted)
+            against = wrong(model.family.decision, shares, predicted)
+            return Assessment(predicted, torch.from_numpy(covariance), score=against, probability=shares)
         if self.errors is None:
             return Assessment(predicted, torch.from_numpy(covariance))
         found = self.errors.model(self.errors.standardise(coordinates(inputs)), predicted.numpy())
@@ -171,6 +196,23 @@ def _out_of_bag(known: Known) -> Judged:
     rows = np.flatnonzero(known.influence.unseen.any(1) & (known.weight > 0))
     prediction = known.influence.out_of_bag[rows]
     return Judged(rows, prediction, known.targets[rows] - prediction)
+
+
+def _tempered(known: Known, judged: Judged) -> TemperedVotes:
+    weight = torch.from_numpy(known.weight[judged.rows])
+    targets, share = torch.from_numpy(known.targets[judged.rows]), weight / weight.sum()
+    trees = torch.from_numpy(known.influence.unseen[judged.rows].sum(1))
+    usual = share @ targets
+    logits = _logits(torch.from_numpy(judged.prediction), trees[:, None], usual)
+    unit, limit = best_temperature("largest", logits, targets, share)
+    unit = 1.0 if limit else unit
+    nll = tempered_nll("largest", logits, targets, share, unit)
+    return TemperedVotes(known.leaf.shape[1], usual, unit, nll)
+
+
+def _logits(shares: Tensor, trees: Tensor | int, usual: Tensor) -> Tensor:
+    """A class without a vote may still be: one tree more votes as classes usually are."""
+    return ((trees * shares + usual) / (trees + 1)).log()
 
 
 def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:

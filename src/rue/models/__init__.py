@@ -16,6 +16,7 @@ from rue.losses.torch_losses import Reduction
 from rue.models import black_box
 from rue.models.black_box import BlackBoxModel
 from rue.models.estimator import EstimatorModel
+from rue.models.forest import ForestModel
 from rue.models.module import Penalty, wrap_module
 from rue.models.unwrap import unwrap
 
@@ -84,6 +85,14 @@ def wrap(
             raise
         found = black_box.read(model, loss, l2, str(error))
     return replace(found, estimator=model) if isinstance(found, EstimatorModel | BlackBoxModel) else found
+
+
+def best_known(model: Model) -> Model:
+    """A forest whose trees have all seen every row by its predictions: no tree is honest. Any other as it is."""
+    if not isinstance(model, EstimatorModel) or not isinstance(model.core, ForestModel) or model.core.forest.bootstrap:
+        return model
+    why = "every tree of this forest has seen all rows, so that none can speak for a row left out"
+    return replace(black_box.read(model.estimator, None, None, why), estimator=model.estimator)
 
 
 def adapter(model: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rue.errors import DataError, InputError, ModelError, RueError
 from rue.methods import best_method
-from rue.models import FILES, wrap
+from rue.models import FILES, best_known, wrap
 from rue.report.document import Report, places, report
 from rue.report.phrases import listing, of
 
@@ -66,7 +66,7 @@ def run(order: Order) -> Report:
     if lacking:
         raise DataError(f"{order.audited} lacks the columns {', '.join(lacking)} of {order.train}; add or --drop them")
     X, X_new, unknown = _prepared(train[features], audited[features], order)
-    model = wrap(load(order.model), loss=order.loss, l2=order.l2, reduction=order.reduction)
+    model = best_known(wrap(load(order.model), loss=order.loss, l2=order.l2, reduction=order.reduction))
     auditor = best_method(model).fit(model, (X, train[order.target]))
     auditor = replace(auditor, facts={**auditor.facts, "warnings": (*auditor.facts["warnings"], *unknown)})
     return report(
