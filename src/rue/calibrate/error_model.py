@@ -14,7 +14,8 @@ LEAF = 10  # rows in a leaf, at least
 ROWS = 3_000  # that a tree is grown on, at most
 QUICK, FEWEST = 700, 100  # rows and trees of a quick one, at most and at least
 FEATURES = 1 / 3  # of the columns that a split may look at: trees that differ more
-FOLDS = 10  # where rows are grouped: trees that never saw the group
+FOLDS = 10  # where rows are grouped: trees that never saw the group,
+OUT = 0.37  # as many as have not drawn a row that is by itself: 1/e of them
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ def error_model(
     if grouped:
         apart = np.empty_like(size)
         for kept, held in GroupKFold(min(FOLDS, len(np.unique(group)))).split(narrow, groups=group):
-            own = clone(forest).fit(narrow[kept], target[kept], sample_weight=weight[kept])
+            own = clone(forest).set_params(n_estimators=max(1, round(OUT * len(forest.estimators_))))
+            own.fit(narrow[kept], target[kept], sample_weight=weight[kept])
             apart[held] = _columns(own.predict(narrow[held]))
     else:
         apart = _seen(_columns(forest.oob_prediction_), size, weight)

@@ -54,8 +54,8 @@ def forward(data: Rows, count: int, order: Any) -> Splits:
 def _blocks(times: NDArray[Any], count: int) -> Whole:
     """The block (n,) of every row: about as many rows in each.
 
-    >>> _blocks(np.array([3, 1, 2, 2]), 2)
-    array([1, 0, 0, 0])
+    >>> _blocks(np.array([3, 1, 2, 2, 2]), 2)
+    array([1, 0, 0, 0, 0])
     """
     try:
         found, place, size = np.unique(times, return_inverse=True, return_counts=True)
@@ -63,8 +63,8 @@ def _blocks(times: NDArray[Any], count: int) -> Whole:
         raise SettingError(f"times that cannot be compared are no order ({error}); give numbers or dates") from error
     if (found != found).any():
         raise SettingError("some times of order= are missing; give one for every training row")
-    last = np.cumsum(size) - 1
-    blocks = np.unique(last * count // len(times), return_inverse=True)[1]
+    middle = np.cumsum(size) - (size + 1) / 2
+    blocks = np.unique(np.floor(middle * count / len(times)), return_inverse=True)[1]
     if blocks.max() < 1:
         raise SettingError(f"order= has {len(found)} different times, too few for blocks one after the other")
     return np.asarray(blocks[place], dtype=np.int64)

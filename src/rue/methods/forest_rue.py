@@ -11,21 +11,24 @@ from torch import Tensor
 
 from rue.auditor import Auditor
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
+from rue.calibrate.left_out_terms import outer
 from rue.calibrate.shrinkage import best_temperature, tempered_nll
 from rue.calibrate.variance import DEGREES, fit_weights
 from rue.classify import wrong
 from rue.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
 from rue.derivatives import outputs
-from rue.errors import ModelError, RueWarning, SettingError
+from rue.errors import ModelError, RueError, RueWarning, SettingError
 from rue.explain.leaves import LeafLens
 from rue.features import Array, Standardiser, coordinates, training_points
 from rue.influence import Meat
+from rue.left_out.evidence import Honest
+from rue.left_out.witness import QUICK, Witness, witness
 from rue.methods.fitting import Fitting, fitting
 from rue.models.leaf_influence import LeafInfluence, Whole, leaf_influence
 from rue.randomness import generator
 from rue.resample import Multinomial
 
-TERMS = ("noise", "resampling", "error model")
+TERMS = ("noise", "resampling", "error model", "disagreement")
 ROWS = 2_500  # out-of-bag rows that the weights are fitted on, at most
 FEWEST = 20  # of them that are worth a fit
 BLOCK = 2**21  # influences of units on rows held at once
@@ -37,9 +40,10 @@ class ForestRUE:
 
     With `meat="HC0"` a row pulls on a leaf by its residual there: the exact derivative, of which fully grown trees
     leave nothing. With "HC3" it pulls by its residual out of the bag: the default where there is a bag. For forests of
-    numbers such rows also weigh noise, resampling and an error model into a predictive variance; `score` is then
-    `total_std`, else the resampling deviation. For classes it is the probability that the decision is wrong: the trees'
-    votes, as sure as rows out of the bag were told.
+    numbers such rows also weigh noise, resampling, an error model and the disagreement with a kernel model of the same
+    rows, which is smooth where trees have steps, into a predictive variance; `score` is then `total_std`, else the
+    resampling deviation. For classes it is the probability that the decision is wrong: the trees' votes, as sure as
+    rows out of the bag were told.
     """
 
     resampler: Resampler = field(default_factory=Multinomial)
@@ -121,7 +125,8 @@ class WeighedErrors:
     standardise: Standardiser = field(repr=False)
     model: ErrorModel = field(repr=False)
     noise: Array = field(repr=False)  # (k, k)
-    weights: Array = field(repr=False)  # (3,)
+    weights: Array = field(repr=False)  # (4,)
+    witness: Honest | None = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -162,8 +167,10 @@ class ForestSpread:
             return Assessment(predicted, torch.from_numpy(covariance))
         found = self.errors.model(self.errors.standardise(coordinates(inputs)), predicted.numpy())
         expected = error_covariance(torch.from_numpy(found), torch.from_numpy(self.errors.noise)).numpy()
-        steady, resampling, local = self.errors.weights
+        steady, resampling, local, apart = self.errors.weights
         noise = steady * self.errors.noise + local * expected
+        if self.errors.witness is not None:
+            noise = noise + apart * outer(predicted.double() - self.errors.witness(inputs)).numpy()
         total = noise + resampling * covariance
         return Assessment(
             predicted,
@@ -225,15 +232,28 @@ def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[Weigh
     rows = judged.rows[drawn]
     resampling = known.covariance(known.leaf[rows], known.influence.unseen[rows])
     local = error_covariance(torch.from_numpy(errors.out_of_bag[drawn]), torch.from_numpy(noise)).numpy()
-    terms = np.stack([np.broadcast_to(noise, resampling.shape), resampling, local])
-    found = fit_weights(terms, judged.residual[drawn], weight[drawn], (0.0, 0.0, 0.0), DEGREES)
+    terms = [np.broadcast_to(noise, resampling.shape), resampling, local]
+    seen = _witness(fit, seed)
+    if seen is not None:
+        terms.append(outer(torch.from_numpy(judged.prediction[drawn]) - seen.prediction[rows]).numpy())
+    found = fit_weights(np.stack(terms), judged.residual[drawn], weight[drawn], [0.0] * len(terms), DEGREES)
+    values = np.append(found.values, [0.0] * (len(TERMS) - len(terms)))
     facts: Facts = {
-        "weights": dict(zip(TERMS, found.values.tolist(), strict=True)),
+        "weights": dict(zip(TERMS, values.tolist(), strict=True)),
         "out_of_bag_rows": len(judged.rows),
         "out_of_bag_nll": found.nll,
         "degrees": None if found.degrees == inf else found.degrees,
     }
-    return WeighedErrors(standardise, errors, noise, found.values), facts, found.degrees
+    witness_says = None if seen is None else seen.says
+    return WeighedErrors(standardise, errors, noise, values, witness_says), facts, found.degrees
+
+
+def _witness(fit: Fitting, seed: int) -> Witness | None:
+    """A kernel model; None where no penalty determines it."""
+    try:
+        return witness(fit.model, fit.data, seed, QUICK)
+    except RueError:
+        return None
 
 
 def _facts(known: Known) -> Facts:

@@ -88,11 +88,19 @@ def wrap(
 
 
 def best_known(model: Model) -> Model:
-    """A forest whose trees have all seen every row by its predictions: no tree is honest. Any other as it is."""
-    if not isinstance(model, EstimatorModel) or not isinstance(model.core, ForestModel) or model.core.forest.bootstrap:
+    """By its predictions, where parts of it are known but say nothing honest of its errors; any other as it is."""
+    why = _blind(model)
+    if why is None or not isinstance(model, EstimatorModel) or not predicts(model.estimator):
         return model
-    why = "every tree of this forest has seen all rows, so that none can speak for a row left out"
     return replace(black_box.read(model.estimator, None, None, why), estimator=model.estimator)
+
+
+def _blind(model: Model) -> str | None:
+    if isinstance(model, EstimatorModel) and isinstance(model.core, ForestModel) and not model.core.forest.bootstrap:
+        return "every tree of this forest has seen all rows, so that none can speak for a row left out"
+    if model.family.grown and not model.family.gaussian and model.family.decision is None:
+        return "other rows would have grown other trees, and its loss is not squared error"
+    return None
 
 
 def adapter(model: Any) -> str:
@@ -118,7 +126,10 @@ def adapter(model: Any) -> str:
 
 def predicts(model: Any) -> bool:
     """Whether what the model says of a row can be compared with its target: clusters and ranks cannot."""
-    if isinstance(model, type) or not callable(getattr(model, "predict", None)) or "Ranker" in type(model).__name__:
+    says = callable(getattr(model, "predict", None)) or (
+        callable(getattr(model, "predict_proba", None)) and hasattr(model, "classes_")
+    )
+    if isinstance(model, type) or not says or "Ranker" in type(model).__name__:
         return False
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     if packages & ADAPTERS.keys() and not hasattr(model, "get_params"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ Array = NDArray[np.float64]
 
 SAID = "said"  # the part of the inputs that is the model's own word on them
 LEAST = 1e-6  # of a probability, before its logarithm is taken
+OFF = 1e-3  # that probabilities may be below zero, or their sum away from one
 SURE = 0.9  # the probability of a label, where a classifier says nothing but labels
 
 
@@ -134,7 +136,7 @@ class BlackBoxModel:
 
 
 def read(model: Any, loss: Any, l2: Any, why: str | None = None) -> BlackBoxModel:
-    """An object with `predict`; one with `predict_proba`, or whose loss is said to be of classes, is a classifier."""
+    """An object with `predict`; one with `predict_proba` or `classes_`, or a loss of classes, is a classifier."""
     name = type(model).__name__
     if l2 is not None:
         raise SettingError(f"{name} is known by its predictions alone, so that no penalty can be stated; leave l2 out")
@@ -145,7 +147,7 @@ def read(model: Any, loss: Any, l2: Any, why: str | None = None) -> BlackBoxMode
             f'"cross_entropy" where they are classes, or nothing, got {told.name!r}'
         )
     numbers = told is not None and told.family.gaussian
-    if not numbers and (told is not None or hasattr(model, "predict_proba") or _classifies(model)):
+    if not numbers and (told is not None or _classifies(model)):
         return _classifier(model, name, why)
     return BlackBoxModel(name, squared_error(), lambda raw: _columns(model.predict(raw)), None, None, why=why)
 
@@ -161,7 +163,15 @@ def _classifier(model: Any, name: str, why: str | None) -> BlackBoxModel:
         )
     known = np.asarray(classes)
     says = _probabilities(model, known) if hasattr(model, "predict_proba") else _sure(model, known)
-    return BlackBoxModel(name, cross_entropy(), says, lambda raw: np.asarray(model.predict(raw)), known, why=why)
+    decides = partial(_decided, model, says, known)
+    return BlackBoxModel(name, cross_entropy(), says, decides, known, why=why)
+
+
+def _decided(model: Any, says: Callable[[Any], Array], classes: NDArray[Any], raw: Any) -> NDArray[Any]:
+    """Labels (m,): what the model predicts, else its most probable class."""
+    if hasattr(model, "predict"):
+        return np.asarray(model.predict(raw))
+    return np.asarray(classes[says(raw).argmax(1)])
 
 
 def _probabilities(model: Any, classes: NDArray[Any]) -> Callable[[Any], Array]:
@@ -172,6 +182,13 @@ def _probabilities(model: Any, classes: NDArray[Any]) -> Callable[[Any], Array]:
             raise ShapeError(
                 f"predict_proba has {shares.shape[1]} columns for {len(classes)} classes; give one for each, in the "
                 "order of classes_"
+            )
+        wrong = ~((shares >= -OFF) & (np.abs(shares.sum(1, keepdims=True) - 1) <= OFF)).all(1)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ModelError(
+                f"predict_proba says {np.round(shares[row], 3).tolist()} of row {row} ({wrong.sum()} of {len(shares)} "
+                "rows), expected probabilities: at least zero, and a sum of one; give a model that returns them"
             )
         return np.asarray(np.log(np.clip(shares, LEAST, None)))
 
@@ -195,7 +212,9 @@ def _asked(says: Callable[[Any], NDArray[Any]], inputs: Any, name: str) -> NDArr
     except RueError:
         raise
     except Exception as error:  # whatever a user's own code raises
-        raise DataError(f"{name} cannot take these inputs: {error!r}; give them as in training") from error
+        raise DataError(
+            f"{name} failed on these inputs, {error!r}; give them as in training, and see that it can predict at all"
+        ) from error
 
 
 def _columns(values: Any) -> Array:
@@ -210,6 +229,8 @@ def _columns(values: Any) -> Array:
 
 
 def _classifies(model: Any) -> bool:
-    """What scikit-learn's estimators say of themselves."""
+    """By what it has, or what scikit-learn's estimators say of themselves."""
+    if hasattr(model, "predict_proba") or getattr(model, "classes_", None) is not None:
+        return True
     tags = getattr(model, "__sklearn_tags__", None)
     return tags is not None and getattr(tags(), "estimator_type", None) == "classifier"

@@ -79,9 +79,9 @@ class ForestModel:
         """½‖y − f‖², of shares: Brier's score; what each leaf mean minimises, though not the forest."""
         return 0.5 * (targets - outputs).square().sum(-1)
 
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> NoReturn:  # noqa: ARG002  the protocol's
-        """A forest has no curvature."""
-        raise _no_objective()
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor:  # noqa: ARG002  the protocol's
+        """∂²ℓ/∂f² (n, k, k): ones on the diagonal. Of the parameters there is no curvature."""
+        return torch.eye(outputs.shape[1], dtype=outputs.dtype).expand(len(outputs), -1, -1)
 
     def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> NoReturn:  # noqa: ARG002  the protocol's
         """A forest has no objective."""

@@ -1,0 +1,316 @@
+"""Refits in folds: in time order, at once, resumed; and CV+ from the copies, against another implementation."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from joblib import parallel_config
+from practice_parts.cross_validation_plus import intervals
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from torch import nn
+
+import rue
+from rue.calibrate.cv_plus import least_coverage
+from rue.errors import DataError, ModelError, SettingError, ShapeError
+from rue.left_out import Folds
+from rue.left_out.kept import Kept
+from rue.left_out.splits import forward
+
+N = 90
+source = np.random.default_rng(0)
+X, NEW = source.normal(size=(N, 3)), source.normal(size=(40, 3))
+y = X[:, 0] + 0.3 * source.normal(size=N)
+
+
+def neighbours():
+    return KNeighborsRegressor(4).fit(X, y)
+
+
+def audited(left_out=None, **more):
+    return rue.audit(neighbours(), train=more.pop("train", (X, y)), inputs=NEW, left_out=left_out, **more)
+
+
+# CV+
+
+
+def test_intervals_by_copies_are_those_of_another_cv_plus():
+    model, folds = neighbours(), list(KFold(5, shuffle=True, random_state=0).split(X))
+    copies = [clone(model).fit(X[kept], y[kept]) for kept, _ in folds]
+    fold, left_out = np.empty(N, dtype=int), np.empty(N)
+    for number, (_, held) in enumerate(folds):
+        fold[held], left_out[held] = number, copies[number].predict(X[held])
+    wanted = intervals(left_out, y, fold, np.stack([copy.predict(NEW) for copy in copies]))
+    found = audited(Folds(5)).interval(0.9, by="CV+")
+    np.testing.assert_allclose(np.stack([found.lower, found.upper]), np.stack(wanted), atol=1e-9)
+
+
+def test_a_copy_without_each_row_gives_jackknife_plus():
+    model = LinearRegression().fit(X, y)
+    left_out = np.array(
+        [clone(model).fit(np.delete(X, i, 0), np.delete(y, i)).predict(X[i : i + 1])[0] for i in range(N)]
+    )
+    said = np.stack([clone(model).fit(np.delete(X, i, 0), np.delete(y, i)).predict(NEW) for i in range(N)])
+    audit = rue.audit(model, train=(X, y), inputs=NEW, left_out=Folds(N))
+    found = audit.interval(0.8, by="jackknife+")
+    reach = np.abs(y - left_out)[:, None]
+    rank = int(np.ceil(0.8 * (N + 1)))
+    np.testing.assert_allclose(found.upper, np.sort(said + reach, axis=0)[rank - 1], atol=1e-6)
+    np.testing.assert_allclose(found.lower, np.sort(said - reach, axis=0)[N - rank], atol=1e-6)
+    assert found.guarantee.startswith("guaranteed at least 60 %, usually about 80 %")
+
+
+@pytest.mark.parametrize("folds", [4, 30])
+def test_cv_plus_covers_what_it_guarantees(folds):
+    inside = []
+    for seed in range(25):
+        drawn = np.random.default_rng(seed)
+        A, B = drawn.normal(size=(60, 2)), drawn.normal(size=(100, 2))
+        a, b = (part[:, 0] + drawn.normal(size=len(part)) for part in (A, B))
+        audit = rue.audit(KNeighborsRegressor(3).fit(A, a), train=(A, a), inputs=B, left_out=Folds(folds))
+        lower, upper, _ = audit.interval(0.8, by="CV+")
+        inside.append(np.mean((lower <= b) & (b <= upper)))
+    assert np.mean(inside) > 0.77  # about .8; guaranteed are
+    assert least_coverage(0.8, 60, folds) < 0.6
+
+
+def test_transformed_targets_have_intervals_in_their_own_units():
+    from sklearn.compose import TransformedTargetRegressor
+
+    positive, plain = np.exp(y), LinearRegression().fit(X, y)
+    model = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp).fit(X, positive)
+    found = rue.audit(model, train=(X, positive), inputs=NEW, left_out=Folds(5)).interval(0.9, by="CV+")
+    wanted = rue.audit(plain, train=(X, y), inputs=NEW, left_out=Folds(5)).interval(0.9, by="CV+")
+    np.testing.assert_allclose(np.log([found.lower, found.upper]), [wanted.lower, wanted.upper], atol=1e-6)
+
+
+@pytest.mark.parametrize("more", [{"group": np.arange(N) // 3}, {"weight": np.linspace(1, 2, N)}])
+def test_rows_that_are_not_exchangeable_have_no_cv_plus(more):
+    model = KNeighborsRegressor(4).fit(X, y) if "group" in more else LinearRegression().fit(X, y, more["weight"])
+    audit = rue.audit(model, train=rue.Data(X, y, **more), inputs=NEW, left_out=Folds(5))
+    with pytest.raises(SettingError, match="choose from left-out ranks, distribution"):
+        audit.interval(0.9, by="CV+")
+
+
+def test_inputs_that_changed_since_the_audit_have_no_intervals():
+    changed = NEW.copy()
+    audit = rue.audit(neighbours(), train=(X, y), inputs=changed, left_out=Folds(5))
+    changed += 1
+    with pytest.raises(DataError, match="differ from those audited"):
+        audit.interval(0.9, by="CV+")
+
+
+# In time order
+
+
+def test_every_block_is_left_to_a_copy_of_all_rows_before_it():
+    times, seen = np.random.default_rng(1).permutation(N), []
+
+    def refit(rows):
+        seen.append(rows)
+        return KNeighborsRegressor(4).fit(X[rows], y[rows])
+
+    audit = audited(Folds(5, order=times), refit=refit)
+    assert len(seen) == audit.facts["trainings"] == 5
+    for rows in seen:
+        assert sorted(times[rows]) == list(range(len(rows)))
+    assert [len(rows) for rows in seen] == [15, 30, 45, 60, 75]
+    assert "CV+" not in audit.rules
+
+
+def test_rows_that_no_copy_speaks_for_do_not_count():
+    times = np.arange(N)
+    plain = audited(Folds(5, order=times))
+    wild = y.copy()
+    wild[:15:2] += 50  # before the first copy
+    model = neighbours()
+    moved = rue.audit(
+        model, train=(X, wild), inputs=NEW, left_out=Folds(5, order=times), refit=lambda _: neighbours_of(15)
+    )
+    assert moved.facts["calibrated_on"] == plain.facts["calibrated_on"] == 75
+    assert moved.facts["left_out_std"][0] < 2
+
+
+def neighbours_of(first):
+    return KNeighborsRegressor(4).fit(X[first:], y[first:])
+
+
+def test_rows_of_one_time_are_left_out_together():
+    class Rows:
+        n, units, ids = 9, 9, torch.arange(9)
+        source = rue.Data(np.zeros((9, 1)), np.zeros(9))
+
+    times = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2])
+    parts = list(forward(Rows, 2, times))
+    assert [(kept.tolist(), held.tolist()) for kept, held in parts] == [
+        ([0, 1, 2, 3], [4, 5]),
+        ([0, 1, 2, 3, 4, 5], [6, 7, 8]),
+    ]
+
+
+def test_dates_are_an_order():
+    dates = np.datetime64("2020-01-01") + np.arange(N)
+    np.testing.assert_array_equal(audited(Folds(4, order=dates)).score, audited(Folds(4, order=np.arange(N))).score)
+
+
+@pytest.mark.parametrize(
+    ("order", "error", "said"),
+    [
+        (np.arange(N - 1), ShapeError, r"order has shape \(89,\), expected one time for each of the 90 training rows"),
+        (np.where(np.arange(N) == 3, np.nan, np.arange(N)), SettingError, "some times of order= are missing"),
+        (np.zeros(N), SettingError, "too few for blocks one after the other"),
+        (np.array([1, "a"] * (N // 2), dtype=object), SettingError, "cannot be compared"),
+    ],
+)
+def test_an_order_that_is_none_is_refused(order, error, said):
+    with pytest.raises(error, match=said):
+        audited(Folds(4, order=order))
+
+
+def test_groups_and_an_order_exclude_each_other():
+    with pytest.raises(SettingError, match="leave group= or order= away"):
+        audited(Folds(4, order=np.arange(N)), train=rue.Data(X, y, group=np.arange(N) // 2))
+
+
+def test_classes_are_told_by_copies_of_earlier_rows():
+    labels = np.where(y > 0, "up", "down")
+    model = KNeighborsClassifier(5).fit(X, labels)
+    audit = rue.audit(model, train=(X, labels), inputs=NEW, left_out=Folds(4, order=np.arange(N)))
+    assert audit.facts["trainings"] == 4
+    assert 0 < audit.score.mean() < 0.5
+
+
+# At once, and again
+
+
+@pytest.mark.parametrize("jobs", [2, -1])
+def test_copies_trained_at_once_are_the_same(jobs):
+    np.testing.assert_array_equal(audited(Folds(4, jobs=jobs)).score, audited(Folds(4)).score)
+
+
+def test_copies_are_trained_where_joblib_is_told_to():
+    with parallel_config("threading", n_jobs=2):
+        found = audited(Folds(4))
+    np.testing.assert_array_equal(found.score, audited(Folds(4)).score)
+
+
+def test_what_copies_said_is_kept_and_only_the_missing_are_trained(tmp_path):
+    trained = []
+
+    def refit(rows):
+        trained.append(len(rows))
+        return KNeighborsRegressor(4).fit(X[rows], y[rows])
+
+    folds = Folds(5, keep=tmp_path / "folds")
+    first = audited(folds, refit=refit)
+    files = sorted((tmp_path / "folds").iterdir())
+    assert len(files) == len(trained) == 5
+    files[1].write_bytes(files[1].read_bytes()[:50])
+    files[3].unlink()
+    again = audited(folds, refit=refit)
+    assert len(trained) == 7
+    assert again.facts["trainings"] == 2
+    assert "2 copies were (3 more were kept) trained" in again.facts["left_out_why"]
+    np.testing.assert_array_equal(again.score, first.score)
+    assert "CV+" in first.rules
+    assert "CV+" not in again.rules  # three copies are gone
+    audited(folds, train=(X, y + 1), refit=refit)
+    assert len(trained) == 12
+
+
+def test_a_run_that_was_cut_off_goes_on(tmp_path):
+    count = 0
+
+    def dies(rows):
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise KeyboardInterrupt
+        return KNeighborsRegressor(4).fit(X[rows], y[rows])
+
+    with pytest.raises(KeyboardInterrupt):
+        audited(Folds(5, keep=tmp_path), refit=dies)
+    audited(Folds(5, keep=tmp_path), refit=dies)
+    assert count == 6
+    assert not list(Path(tmp_path).glob("*.part"))
+
+
+def test_kept_numbers_that_are_not_finite_are_not_taken(tmp_path):
+    kept = Kept(tmp_path, "mark")
+    kept.write(0, torch.tensor([[1.0], [float("nan")]], dtype=torch.float64))
+    kept.write(1, torch.tensor([[1.0], [2.0]], dtype=torch.float64))
+    assert kept.read(0, (2, 1)) is None
+    assert kept.read(1, (3, 1)) is None
+    assert kept.read(1, (2, 1)).tolist() == [[1.0], [2.0]]
+
+
+# What a user's own training may do
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"jobs": 0}, "jobs must be a whole number"),
+        ({"jobs": 1.5}, "jobs must be a whole number"),
+        ({"keep": 3}, "keep must be the path of a folder"),
+        ({"count": 1}, "at least 2"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, said):
+    with pytest.raises(SettingError, match=said):
+        Folds(**settings)
+
+
+def network(rows):
+    torch.manual_seed(len(rows))
+    net = nn.Linear(3, 1)
+    A, b = torch.tensor(X[rows], dtype=torch.float32), torch.tensor(y[rows], dtype=torch.float32)
+    with torch.no_grad():
+        net.weight.copy_(torch.linalg.lstsq(A, b[:, None]).solution.T)
+    return net
+
+
+def test_networks_have_cv_plus():
+    net = network(np.arange(N))
+    rows, new = (torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)), torch.tensor(NEW).float()
+    audit = rue.audit(net, train=rows, inputs=new, loss="squared_error", refit=network)
+    assert audit.facts["trainings"] == 8
+    inside = audit.interval(0.9, by="CV+")
+    assert (inside.lower < audit.prediction).all()
+    assert (audit.prediction < inside.upper).all()
+
+
+@pytest.mark.parametrize(
+    ("refit", "said"),
+    [
+        (
+            lambda _: 1 / 0,
+            "training a copy of the model failed, ZeroDivisionError: division by zero; refit= must train",
+        ),
+        (lambda _: None, "refit returned None"),
+    ],
+)
+def test_a_training_that_fails_says_so(refit, said):
+    with pytest.raises(ModelError, match=said):
+        audited(refit=refit)
+
+
+@pytest.mark.parametrize("kind", ["estimator", "network"])
+def test_the_audited_model_itself_is_no_copy(kind):
+    if kind == "estimator":
+        model, stated = neighbours(), {}
+        rows, new = (X, y), NEW
+    else:
+        model, stated = network(np.arange(N)), {"loss": "squared_error"}
+        rows, new = (torch.tensor(X).float(), torch.tensor(y).float()), torch.tensor(NEW).float()
+    with pytest.raises(ModelError, match="refit returned the audited model itself"):
+        rue.audit(model, train=rows, inputs=new, refit=lambda _: model, **stated)
+
+
+def test_few_groups_have_as_many_copies():
+    group = np.arange(N) % 3
+    audit = audited(train=rue.Data(X, y, group=group))
+    assert audit.facts["trainings"] == 3
