@@ -10,6 +10,7 @@ from rue.features import Array
 
 DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, inf)  # of freedom that are tried; infinite is Gaussian
 TINY = 1e-9  # of the mean squared residual: the least variance
+NOTHING = 1e-14  # and the mean of a term that is none
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def _fit(terms: Array, residual: Array, weight: Array, least: Array, degrees: fl
     noise = float(shares @ (residual**2).sum(1)) / k
     noise = noise if noise > 0 else 1.0
     sizes = np.einsum("n,tnii->t", shares, terms) / k
-    sizes = np.where(sizes > 0, sizes, 1.0)
+    nothing = sizes <= NOTHING * noise  # rounding, blown up to the size of the others, would have them fit worse
+    sizes = np.where(nothing, noise, sizes)
     scaled, errors, lowest = terms / sizes[:, None, None, None], residual / np.sqrt(noise), least * sizes / noise
     floor = TINY * np.eye(k)
 
@@ -72,7 +74,8 @@ def _fit(terms: Array, residual: Array, weight: Array, least: Array, degrees: fl
     start = np.maximum(np.full(len(terms), 1 / len(terms)), lowest)
     limits = [(low, None) for low in lowest]
     found = minimize(value, start, jac=True, bounds=limits, method="L-BFGS-B", options={"maxiter": 500})
-    return Weights(found.x * noise / sizes, degrees, float(found.fun) + 0.5 * k * float(np.log(noise)))
+    values = np.where(nothing, least, found.x * noise / sizes)
+    return Weights(values, degrees, float(found.fun) + 0.5 * k * float(np.log(noise)))
 
 
 def _inverse(covariance: Array) -> Array:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from rue.concepts import Model
+from rue.concepts import Model, Objective
 from rue.data import Rows
-from rue.errors import ModelError
+from rue.errors import ModelError, RueError
 from rue.left_out.evidence import Evidence, Own, Training
 from rue.left_out.forest import forest_witness
 from rue.left_out.honest import Mixed, mixed, share_of_first
-from rue.left_out.witness import QUICK, joined, witness
+from rue.left_out.witness import QUICK, Witness, joined, witness
 from rue.trees import leaves
 
 
@@ -43,6 +43,14 @@ def witnessed(model: Model, data: Rows, seed: int, why: str) -> Evidence:
     honest = Mixed(forest.says, kernel.says, share, decision)
     facts = {"forest_share": share, **forest.facts, **kernel.facts}
     return Evidence.of(model, data, "witnesses", why, prediction, honest, facts)
+
+
+def kernel_beside(model: Objective, data: Rows, seed: int) -> Witness | None:
+    """A quick kernel model of the same rows; None where they are no points of one space, or it is not determined."""
+    try:
+        return witness(model, data, seed, QUICK)
+    except RueError:
+        return None
 
 
 def can_be_witnessed(model: Model) -> bool:

@@ -38,9 +38,12 @@ class Refitted:
     limit: bool = False  # the strongest or weakest penalty that was tried was the best
 
 
-def best_refit(like: Judge, rows: FeatureRows, spectrum: Tensor) -> Refitted:
-    """The strength with the least left-out loss; features are in coordinates where Σ w zzᵀ is diag(spectrum)."""
-    unit = float(spectrum.sum()) / rows.n
+def best_refit(like: Judge, rows: FeatureRows, spectrum: Tensor, alike: int = 1) -> Refitted:
+    """The strength with the least left-out loss; features are in coordinates where Σ w zzᵀ is diag(spectrum).
+
+    The spectrum of so many outputs with the same features has each value as often.
+    """
+    unit = float(spectrum.sum()) / (rows.n * alike)
     start = Affine(like, torch.zeros_like(spectrum), unit)
     tried: dict[float, Refitted] = {}
     for decade in DECADES:

@@ -110,7 +110,7 @@ def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) 
     rows = FeatureRows(
         (Batch(inputs, targets, weight, slice(0, len(seen))),), data.weight[chosen], unit, int(unit.max()) + 1
     )
-    best = best_refit(model if model.family.gaussian else LabelLoss.of(model), rows, values.repeat(k))
+    best = best_refit(model if model.family.gaussian else LabelLoss.of(model), rows, values.repeat(k), k)
     says = KernelModel(kernel, standardise, seen, basis, offset, best.model.theta.view(k, -1))
     prediction = torch.cat([says(batch.inputs) for batch in data.batches()])
     prediction[inside] = best.left.prediction

@@ -9,34 +9,33 @@ import torch
 from torch import Tensor
 
 from rue.auditor import Auditor
-from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
+from rue.calibrate.error_model import error_covariance, error_model
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
-from rue.calibrate.left_out_terms import LeftOutTerms, left_out_terms, outer
-from rue.calibrate.scarcity import Support, support
-from rue.calibrate.smoother import POWERS, Metric, metric, smooth
+from rue.calibrate.left_out_terms import left_out_terms
+from rue.calibrate.scarcity import support
+from rue.calibrate.smoother import POWERS, metric
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.concepts import (
-    Assessment,
     CurvatureRule,
     Damping,
     Facts,
-    Inputs,
     Inverse,
     Model,
-    Objective,
     Resampler,
     Solver,
 )
 from rue.curvature import GaussNewton
-from rue.derivatives import jacobian, outputs
 from rue.errors import ModelError, SettingError
-from rue.features import Array, Standardiser, coordinates, training_points
+from rue.features import Array, training_points
 from rue.influence import pull_root
-from rue.left_out import Evidence, EvidenceRule, LeftOut, leverage
+from rue.left_out import Evidence, EvidenceRule
 from rue.left_out import left_out as left_out_of
 from rue.left_out.evidence import AtRest
+from rue.left_out.outside import kernel_beside
+from rue.left_out.rest import is_linear
+from rue.methods.calibrated_spread import TERMS, CalibratedSpread, Known, View, mean_diagonal
 from rue.methods.fitting import Fitting, Refit, fitting, left_out_noise, residual_covariance
-from rue.methods.outside_numbers import audit_numbers, disagreement
+from rue.methods.outside_numbers import audit_numbers
 from rue.randomness import generator
 from rue.resample import Multinomial
 from rue.solve.choice import Inverted, invert
@@ -44,10 +43,6 @@ from rue.solve.damping import MeanFraction
 
 Tails = Literal["student", "gaussian"]
 
-TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity")
-# The terms that are weighed. Where the left-out rows are an honest model's, the tangent's own terms add noise rather
-# than tell of errors: two halves of 14 tables, see docs/practice.md
-AT_REST, ELSEWHERE = (0, 1, 2, 3, 4), (0, 3)
 DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
 ROWS = 2_500  # training rows that the weights are fitted on, at most
 TRIAL_ROWS = 1_000  # and the damping chosen on
@@ -59,8 +54,9 @@ class CalibratedRUE:
 
     The weights make the left-out residuals of the training rows most likely; a term that does not pay gets weight
     zero. Where left-out residuals are another model's, noise and error model are weighed alone, and its disagreement
-    with this one is added. `score` is `total_std`. No row is held out. Without a `damping` rule, leave-one-out also
-    chooses how much to damp what similarity and resampling are measured in.
+    with this one is added; a model that is linear in its parameters may be too simple, and its distance to a kernel
+    model is weighed with the others. `score` is `total_std`. No row is held out. Without a `damping` rule,
+    leave-one-out also chooses how much to damp what similarity and resampling are measured in.
     """
 
     curvature: CurvatureRule = field(default_factory=GaussNewton)
@@ -150,132 +146,11 @@ class CalibratedRUE:
         rows = usable[drawn].sort().values
         same = inverted.inverse is known.rest.inverted.inverse
         own = (
-            known.left if same else left_out_of(known.objective, fit.data, inverted.inverse)
+            known.rest.left if same else left_out_of(known.objective, fit.data, inverted.inverse)
         )  # in the metric of `steps`
         slope = known.evidence.slope
         found = left_out_terms(known.objective, fit.data, slope, own, rows, seen, steps, self.resampler)
         return View(inverted, seen, steps, rows, found, max(residual, seen.residual))
-
-
-@dataclass(frozen=True)
-class Known:
-    """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
-
-    evidence: Evidence = field(repr=False)
-    rest: AtRest = field(repr=False)
-    root: Tensor = field(repr=False)  # (r, d), of the covariance of the resampled gradient
-    weight: Array = field(repr=False)  # (n,)
-    noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
-    overall: Array = field(repr=False)  # (k,), their variance, or that of the model's own residuals where it is larger
-    points: Array = field(repr=False)  # (n, p), standardised inputs
-    standardise: Standardiser = field(repr=False)
-    errors: ErrorModel = field(repr=False)
-
-    @property
-    def objective(self) -> Objective:
-        """What is at rest on the training rows: the model, or its tangent."""
-        return self.rest.objective
-
-    @property
-    def left(self) -> LeftOut:
-        """The rows left out of it."""
-        return self.rest.left
-
-    @property
-    def variance(self) -> float:
-        """Mean over outputs of the noise."""
-        return float(np.trace(self.noise)) / len(self.noise)
-
-
-@dataclass(frozen=True)
-class View:
-    """The training rows under one damping, and the terms at some of them."""
-
-    inverted: Inverted
-    metric: Metric
-    steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
-    rows: Tensor = field(repr=False)  # (s,)
-    terms: LeftOutTerms
-    residual: float  # of the solves
-
-
-@dataclass(frozen=True)
-class CalibratedSpread:
-    """The weighed terms at new inputs."""
-
-    inverse: Inverse = field(repr=False)  # as trained: of the scarcity term
-    plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance as trained: of the plain std
-    view: View = field(repr=False)
-    known: Known = field(repr=False)
-    support: Support = field(repr=False)
-    power: int
-    weights: Array = field(repr=False)  # (t,)
-
-    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
-        """All terms, and the guard for inputs unlike the training rows."""
-        rows = jacobian(model, inputs).double()
-        predicted = outputs(model, inputs)
-        own, residual = leverage(rows, self.inverse)
-        resampling, plain = (moved @ moved.mT for moved in (rows @ self.view.steps.T, rows @ self.plain.T))
-        points = coordinates(inputs)
-        smoothed, unlike = self._compare(rows, own, self.known.standardise(points))
-        expected = self.known.errors(self.known.standardise(points), predicted.double().cpu().numpy())
-        terms = [
-            torch.as_tensor(self.known.noise).to(own).expand_as(own),
-            resampling,
-            smoothed,
-            error_covariance(torch.as_tensor(expected).to(own), torch.as_tensor(self.known.noise).to(own)),
-            self.known.variance * own,
-        ]
-        weighed = [float(weight) * term for weight, term in zip(self.weights, terms, strict=True)]
-        seen = torch.stack(weighed).sum(0) + self._disagreement(predicted, inputs, own, unlike)
-        guard = torch.diag_embed(self._guard(seen, own, unlike))
-        total = seen + guard
-        return Assessment(
-            predicted,
-            plain,
-            total - weighed[1],
-            score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
-            total=total,
-            scarcity=weighed[4] + guard,
-            scarce=(unlike | self.support.beyond(_mean_diagonal(own))).double(),
-            residual=residual,
-        )
-
-    def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:
-        """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
-        squares = outer(self.known.evidence.slope).flatten(1)
-        same = self.view.inverted.inverse is self.inverse
-        seen = own if same else leverage(rows, self.view.inverted.inverse)[0]
-        smoothed, unlike = [], []
-        for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
-            kappa, which = self.view.metric.similarity(rows[part], seen[part])
-            smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
-            unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
-        return torch.cat(smoothed).view_as(own), torch.cat(unlike)
-
-    def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
-        """Of the distance to the model that the left-out residuals are of: (c, k, k)."""
-        honest = self.known.evidence.honest
-        if honest is None:
-            return torch.zeros_like(own)
-        strange = unlike | self.support.beyond(_mean_diagonal(own))
-        return disagreement(predicted.double() - honest(inputs), self.known.overall, strange)
-
-    def _guard(self, total: Tensor, own: Tensor, unlike: Tensor) -> Tensor:
-        """Variance (c, k) to add where local terms cannot be believed.
-
-        Beyond the training rows' leverage the variance is at least that of all residuals, with its scarcity;
-        between training rows but unlike them, at least half-way there on a logarithmic scale.
-        """
-        reach = _mean_diagonal(own)
-        variance = total.diagonal(dim1=1, dim2=2)
-        grown = 1 + reach if self.known.evidence.honest is None else torch.ones_like(reach)
-        overall = torch.as_tensor(self.known.overall).to(own) * grown[:, None]
-        lacking = (torch.maximum(variance, overall) - variance).clamp_min(0)
-        halfway = torch.sqrt(variance * torch.maximum(variance, overall)) - variance
-        beyond = self.support.beyond(reach)[:, None]
-        return torch.where(beyond, lacking, torch.where(unlike[:, None], halfway, torch.zeros_like(lacking)))
 
 
 def _known(fit: Fitting, evidence: Evidence, rest: AtRest, root: Tensor, seed: int) -> Known:
@@ -285,7 +160,9 @@ def _known(fit: Fitting, evidence: Evidence, rest: AtRest, root: Tensor, seed: i
     errors = error_model(points, evidence.prediction.cpu().numpy(), slope, weight, fit.data.unit.cpu().numpy(), seed)
     noise = left_out_noise(slope, weight)
     overall = np.maximum(np.diagonal(noise), np.diagonal(residual_covariance(fit.model, fit.data).cpu().numpy()))
-    return Known(evidence, rest, root, weight, noise, overall, points, standardise, errors)
+    simple = evidence.honest is None and not fit.model.family.grown and is_linear(fit.model, fit.data)
+    beside = kernel_beside(fit.model, fit.data, seed) if simple else None
+    return Known(evidence, rest, root, weight, noise, overall, points, standardise, errors, beside)
 
 
 def _terms(view: View, known: Known, power: int) -> Array:
@@ -297,7 +174,8 @@ def _terms(view: View, known: Known, power: int) -> Array:
         view.terms.resampling.cpu(),
         view.terms.smoothed[POWERS.index(power)].cpu(),
         error_covariance(expected, noise),
-        known.variance * known.left.reach[rows.to(known.left.reach.device)].cpu(),
+        known.variance * known.rest.left.reach[rows.to(known.rest.left.reach.device)].cpu(),
+        error_covariance(known.apart[rows], noise),
     ]
     return np.asarray(torch.stack(found).numpy())
 
@@ -306,7 +184,7 @@ def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, W
     """The smoother's power and the weights under which the left-out residuals are most likely."""
     rows = view.rows.numpy()
     residual, weight = known.evidence.slope.cpu().numpy()[rows], known.weight[rows]
-    use = list(AT_REST if known.evidence.honest is None else ELSEWHERE)
+    use = list(known.weighed)
     least = [0.0] * len(use)
     powers = POWERS if TERMS.index("neighbours") in use else POWERS[:1]
     terms = {power: _terms(view, known, power)[use] for power in powers}
@@ -314,14 +192,16 @@ def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, W
     found = fit_weights(terms[best], residual, weight, least, degrees)
     values = np.zeros(len(TERMS))
     values[use] = found.values
+    if known.evidence.honest is not None:
+        values[TERMS.index("disagreement")] = 1.0
     return best, replace(found, values=values)
 
 
 def _spread(
     inverse: Inverse, plain: Tensor, view: View, known: Known, power: int, weights: Weights
 ) -> CalibratedSpread:
-    rows = view.rows.to(known.left.reach.device)
-    reach = _mean_diagonal(known.left.reach[rows])
+    rows = view.rows.to(known.rest.left.reach.device)
+    reach = mean_diagonal(known.rest.left.reach[rows])
     seen = known.weight > 0
     usual = support(reach, view.terms.similarity, known.points[seen], view.metric.unit.cpu()[seen])
     return CalibratedSpread(inverse, plain, view, known, usual, power, weights.values)
@@ -336,7 +216,7 @@ def _ranked_rows(view: View, known: Known, power: int, weights: Weights) -> Rank
 
 def _left_out_rows(fit: Fitting, view: View, known: Known, power: int, weights: Weights) -> LeftOutRows:
     """The view's rows, as intervals need them; what they do to the parameters is measured as trained."""
-    left, data, inverse = known.left, fit.data, known.rest.inverted.inverse
+    left, data, inverse = known.rest.left, fit.data, known.rest.inverted.inverse
     as_trained = view.metric if view.inverted.inverse is inverse else metric(known.objective, data, inverse)
     pulled = (as_trained.solved * left.pull.unsqueeze(-1)).sum(1)
     steps = torch.zeros(data.units, pulled.shape[1], dtype=pulled.dtype, device=pulled.device)
@@ -356,7 +236,7 @@ def _left_out_rows(fit: Fitting, view: View, known: Known, power: int, weights: 
 
 
 def _facts(view: View, known: Known, power: int, weights: Weights) -> Facts:
-    left = known.left
+    left = known.rest.left
     return {
         **view.inverted.describe(),
         **known.evidence.describe(),
@@ -370,7 +250,3 @@ def _facts(view: View, known: Known, power: int, weights: Weights) -> Facts:
         "effective_share": left.effective / left.slope.numel(),
         "calibrated_on": len(view.rows),
     }
-
-
-def _mean_diagonal(matrices: Tensor) -> Tensor:
-    return matrices.diagonal(dim1=1, dim2=2).mean(1)

@@ -17,12 +17,12 @@ from rue.calibrate.variance import DEGREES, fit_weights
 from rue.classify import wrong
 from rue.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
 from rue.derivatives import outputs
-from rue.errors import ModelError, RueError, RueWarning, SettingError
+from rue.errors import ModelError, RueWarning, SettingError
 from rue.explain.leaves import LeafLens
 from rue.features import Array, Standardiser, coordinates, training_points
 from rue.influence import Meat
 from rue.left_out.evidence import Honest
-from rue.left_out.witness import QUICK, Witness, witness
+from rue.left_out.outside import kernel_beside
 from rue.methods.fitting import Fitting, fitting
 from rue.models.leaf_influence import LeafInfluence, Whole, leaf_influence
 from rue.randomness import generator
@@ -233,7 +233,7 @@ def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[Weigh
     resampling = known.covariance(known.leaf[rows], known.influence.unseen[rows])
     local = error_covariance(torch.from_numpy(errors.out_of_bag[drawn]), torch.from_numpy(noise)).numpy()
     terms = [np.broadcast_to(noise, resampling.shape), resampling, local]
-    seen = _witness(fit, seed)
+    seen = kernel_beside(fit.model, fit.data, seed)
     if seen is not None:
         terms.append(outer(torch.from_numpy(judged.prediction[drawn]) - seen.prediction[rows]).numpy())
     found = fit_weights(np.stack(terms), judged.residual[drawn], weight[drawn], [0.0] * len(terms), DEGREES)
@@ -246,14 +246,6 @@ def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[Weigh
     }
     witness_says = None if seen is None else seen.says
     return WeighedErrors(standardise, errors, noise, values, witness_says), facts, found.degrees
-
-
-def _witness(fit: Fitting, seed: int) -> Witness | None:
-    """A kernel model; None where no penalty determines it."""
-    try:
-        return witness(fit.model, fit.data, seed, QUICK)
-    except RueError:
-        return None
 
 
 def _facts(known: Known) -> Facts:

@@ -1,0 +1,169 @@
+"""The calibrated audit at new inputs: what was learnt from left-out rows, and the weighed terms."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.calibrate.error_model import ErrorModel, error_covariance
+from rue.calibrate.left_out_terms import LeftOutTerms, outer
+from rue.calibrate.scarcity import Support
+from rue.calibrate.smoother import Metric, smooth
+from rue.concepts import Assessment, Inputs, Inverse, Model, Objective
+from rue.derivatives import jacobian, outputs
+from rue.features import Array, Standardiser, coordinates
+from rue.left_out import Evidence, leverage
+from rue.left_out.evidence import AtRest, Honest
+from rue.left_out.witness import Witness
+from rue.methods.outside_numbers import disagreement
+from rue.solve.choice import Inverted
+
+TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity", "disagreement")
+# The terms that are weighed. Where the left-out rows are an honest model's, the tangent's own terms add noise rather
+# than tell of errors: two halves of 14 tables, see docs/practice.md; the disagreement with that model is added as it is
+AT_REST, LINEAR, ELSEWHERE = (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 5), (0, 3)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
+
+    evidence: Evidence = field(repr=False)
+    rest: AtRest = field(repr=False)
+    root: Tensor = field(repr=False)  # (r, d), of the covariance of the resampled gradient
+    weight: Array = field(repr=False)  # (n,)
+    noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
+    overall: Array = field(repr=False)  # (k,), their variance, or that of the model's own residuals where it is larger
+    points: Array = field(repr=False)  # (n, p), standardised inputs
+    standardise: Standardiser = field(repr=False)
+    errors: ErrorModel = field(repr=False)
+    witness: Witness | None = field(repr=False)  # of a linear model, which may be too simple: a kernel model beside it
+
+    @property
+    def weighed(self) -> tuple[int, ...]:
+        """The terms that left-out residuals are to weigh."""
+        if self.evidence.honest is not None:
+            return ELSEWHERE
+        return AT_REST if self.witness is None else LINEAR
+
+    @property
+    def apart(self) -> Tensor:
+        """Squared distances (n, k) of left-out predictions to the witness's."""
+        left_out = self.evidence.prediction
+        return (left_out - (left_out if self.witness is None else self.witness.prediction)).square().cpu()
+
+    @property
+    def other(self) -> Honest | None:
+        """The model that disagrees."""
+        return self.evidence.honest if self.witness is None else self.witness.says
+
+    @property
+    def objective(self) -> Objective:
+        """What is at rest on the training rows: the model, or its tangent."""
+        return self.rest.objective
+
+    @property
+    def variance(self) -> float:
+        """Mean over outputs of the noise."""
+        return float(np.trace(self.noise)) / len(self.noise)
+
+
+@dataclass(frozen=True)
+class View:
+    """The training rows under one damping, and the terms at some of them."""
+
+    inverted: Inverted
+    metric: Metric
+    steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
+    rows: Tensor = field(repr=False)  # (s,)
+    terms: LeftOutTerms
+    residual: float  # of the solves
+
+
+@dataclass(frozen=True)
+class CalibratedSpread:
+    """The weighed terms at new inputs."""
+
+    inverse: Inverse = field(repr=False)  # as trained: of the scarcity term
+    plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance as trained: of the plain std
+    view: View = field(repr=False)
+    known: Known = field(repr=False)
+    support: Support = field(repr=False)
+    power: int
+    weights: Array = field(repr=False)  # (t,)
+
+    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
+        """All terms, and the guard for inputs unlike the training rows."""
+        rows = jacobian(model, inputs).double()
+        predicted = outputs(model, inputs)
+        own, residual = leverage(rows, self.inverse)
+        resampling, plain = (moved @ moved.mT for moved in (rows @ self.view.steps.T, rows @ self.plain.T))
+        points = coordinates(inputs)
+        smoothed, unlike = self._compare(rows, own, self.known.standardise(points))
+        expected = self.known.errors(self.known.standardise(points), predicted.double().cpu().numpy())
+        terms = [
+            torch.as_tensor(self.known.noise).to(own).expand_as(own),
+            resampling,
+            smoothed,
+            error_covariance(torch.as_tensor(expected).to(own), torch.as_tensor(self.known.noise).to(own)),
+            self.known.variance * own,
+            self._disagreement(predicted, inputs, own, unlike),
+        ]
+        weighed = [float(weight) * term for weight, term in zip(self.weights, terms, strict=True)]
+        seen = torch.stack(weighed).sum(0)
+        guard = torch.diag_embed(self._guard(seen, own, unlike))
+        total = seen + guard
+        return Assessment(
+            predicted,
+            plain,
+            total - weighed[1],
+            score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
+            total=total,
+            scarcity=weighed[4] + guard,
+            scarce=(unlike | self.support.beyond(mean_diagonal(own))).double(),
+            residual=residual,
+        )
+
+    def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:
+        """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
+        squares = outer(self.known.evidence.slope).flatten(1)
+        same = self.view.inverted.inverse is self.inverse
+        seen = own if same else leverage(rows, self.view.inverted.inverse)[0]
+        smoothed, unlike = [], []
+        for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
+            kappa, which = self.view.metric.similarity(rows[part], seen[part])
+            smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
+            unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
+        return torch.cat(smoothed).view_as(own), torch.cat(unlike)
+
+    def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
+        """Of the distance to another model: (c, k, k)."""
+        other = self.known.other
+        if other is None:
+            return torch.zeros_like(own)
+        strange = unlike | self.support.beyond(mean_diagonal(own))
+        found = disagreement(predicted.double() - other(inputs), self.known.overall, strange)
+        if self.known.witness is None:
+            return found
+        return error_covariance(found.diagonal(dim1=1, dim2=2), torch.as_tensor(self.known.noise).to(own))
+
+    def _guard(self, total: Tensor, own: Tensor, unlike: Tensor) -> Tensor:
+        """Variance (c, k) to add where local terms cannot be believed.
+
+        Beyond the training rows' leverage the variance is at least that of all residuals, with its scarcity;
+        between training rows but unlike them, at least half-way there on a logarithmic scale.
+        """
+        reach = mean_diagonal(own)
+        variance = total.diagonal(dim1=1, dim2=2)
+        grown = 1 + reach if self.known.evidence.honest is None else torch.ones_like(reach)
+        overall = torch.as_tensor(self.known.overall).to(own) * grown[:, None]
+        lacking = (torch.maximum(variance, overall) - variance).clamp_min(0)
+        halfway = torch.sqrt(variance * torch.maximum(variance, overall)) - variance
+        beyond = self.support.beyond(reach)[:, None]
+        return torch.where(beyond, lacking, torch.where(unlike[:, None], halfway, torch.zeros_like(lacking)))
+
+
+def mean_diagonal(matrices: Tensor) -> Tensor:
+    """(c,) of (c, k, k)."""
+    return matrices.diagonal(dim1=1, dim2=2).mean(1)
