@@ -46,12 +46,13 @@ bench-models: .venv/dev  ## audits of many outputs, large tree ensembles and eve
 	$(BIN)/python benchmarks/tables.py
 
 # Halves, kinds, recipes and tables can be run apart: `python benchmarks/practice.py --help`.
-bench-practice: .venv-bench/ready  ## audits of networks as people train them, against refits; half a day on two cores, goes on where it stopped
+bench-practice: .venv-bench/ready  ## audits of models as people train them, against refits; a day on two cores, goes on where it stopped
 	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/practice.py prepare
 	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/practice.py run --jobs 2 --label $(LABEL)
 	.venv-bench/bin/python benchmarks/practice.py table --label $(LABEL)
 	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/recipes.py run --label $(LABEL)
 	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/refits.py run --label $(LABEL)
+	OMP_NUM_THREADS=1 .venv-bench/bin/python benchmarks/simulations.py run --jobs 2
 
 package: .venv/dev  ## build wheel and sdist and run each in an empty environment
 	$(BIN)/python tests/packaging_smoke.py

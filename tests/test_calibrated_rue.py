@@ -168,6 +168,29 @@ def test_a_damping_of_zero_is_no_damping(small, audited):
     np.testing.assert_allclose(found.total_std, audited[1].total_std, rtol=1e-9)
 
 
+# Beside a linear model
+
+
+def test_a_linear_model_of_a_curve_is_compared_with_a_kernel_model():
+    source = np.random.default_rng(0)
+    X, X_new = source.uniform(-1, 1, size=(200, 2)), source.uniform(-1, 1, size=(100, 2))
+    y = 3 * X[:, 0] ** 2 + 0.1 * source.normal(size=200)
+    auditor = rue.CalibratedRUE().fit(wrap(ridge(X, y)), (X, y))
+    known, weights = auditor.assess.known, auditor.facts["weights"]
+    np.testing.assert_allclose(known.apart[:, 0], (known.evidence.prediction - known.witness.prediction)[:, 0] ** 2)
+    assert weights["disagreement"] == pytest.approx(1, abs=0.4)
+    assert weights["noise"] + weights["error model"] + weights["neighbours"] < 0.2
+    audit = auditor.audit(X_new)
+    missed = np.abs(3 * X_new[:, 0] ** 2 - audit.prediction)
+    assert np.corrcoef(audit.total_std, missed)[0, 1] > 0.9
+
+
+def test_a_linear_model_of_a_line_keeps_the_kernel_model_out():
+    X, y = table(200, noise=constant)
+    weights = rue.CalibratedRUE().fit(wrap(ridge(X, y)), (X, y)).facts["weights"]
+    assert weights["disagreement"] < 0.3
+
+
 # Axes, weights, score
 
 
