@@ -12,7 +12,8 @@ from practice_parts.trained import Cell
 NEAREST = (3, 5, 10, 20, 40, 80, 160)
 SHARE = 0.2  # of the rows that a second training leaves out, to choose how many and by how much
 ADDED = np.geomspace(1e-4, 10, 60)  # to the variance, in units of the targets'
-TIMES = np.geomspace(1e-2, 100, 60)  # or the variance this often
+TIMES = np.geomspace(1e-2, 100, 60)  # or the variance this often,
+LEAST = 0.01  # but of the mean squared residual at least
 
 
 def ibug(cell: Cell) -> dict[str, Any]:
@@ -26,14 +27,15 @@ def ibug(cell: Cell) -> dict[str, Any]:
     again = RECIPES[cell.recipe].train(cell.case.X[kept], cell.case.y[kept], None, cell.case.split).net
     near, missed = _nearest(leaves(again, X[out]), leaves(again, X[kept])), (y[out] - again.predict(X[out])) ** 2
     found = []
+    least = LEAST * missed.mean()
     for k in (k for k in NEAREST if k < len(kept)):
         own = y[kept][near[:, :k]].var(1)
         found += [(_nll(own + more, missed), k, 1.0, more) for more in ADDED]
-        found += [(_nll(times * own + 1e-9, missed), k, times, 1e-9) for times in TIMES]
+        found += [(_nll(np.maximum(times * own, least), missed), k, times, 0.0) for times in TIMES]
     _, k, times, more = min(found)
     f, target = cell.outputs[:, 0], cell.case.y_test.numpy().astype(float)
     rows = _nearest(leaves(cell.net, cell.case.X_test.numpy()), leaves(cell.net, X))[:, :k]
-    std = np.sqrt(times * y[rows].var(1) + more)
+    std = np.sqrt(np.maximum(times * y[rows].var(1) + more, least))
     reach = float(norm.ppf((1 + LEVEL) / 2)) * std
     return of_regression(Spread(std, std, norm.logpdf(target, f, std), f - reach, f + reach), f, target)
 
