@@ -8,9 +8,11 @@ import torch
 from joblib import parallel_config
 from practice_parts.cross_validation_plus import intervals
 from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import rue
@@ -60,7 +62,7 @@ def test_a_copy_without_each_row_gives_jackknife_plus():
     rank = int(np.ceil(0.8 * (N + 1)))
     np.testing.assert_allclose(found.upper, np.sort(said + reach, axis=0)[rank - 1], atol=1e-6)
     np.testing.assert_allclose(found.lower, np.sort(said - reach, axis=0)[N - rank], atol=1e-6)
-    assert found.guarantee.startswith("guaranteed at least 60 %, usually about 80 %")
+    assert found.guarantee.startswith("guaranteed at least 60 %, usually 80 % or more")
 
 
 @pytest.mark.parametrize("folds", [4, 30])
@@ -162,7 +164,9 @@ def test_dates_are_an_order():
         (np.arange(N - 1), ShapeError, r"order has shape \(89,\), expected one time for each of the 90 training rows"),
         (np.where(np.arange(N) == 3, np.nan, np.arange(N)), SettingError, "some times of order= are missing"),
         (np.zeros(N), SettingError, "too few for blocks one after the other"),
-        (np.array([1, "a"] * (N // 2), dtype=object), SettingError, "cannot be compared"),
+        (np.array([1, "a"] * (N // 2), dtype=object), SettingError, "times are texts"),
+        ([str(i) for i in range(N)], SettingError, "times are texts"),
+        (np.array([1, None] * (N // 2), dtype=object), SettingError, "cannot be compared"),
     ],
 )
 def test_an_order_that_is_none_is_refused(order, error, said):
@@ -213,7 +217,7 @@ def test_what_copies_said_is_kept_and_only_the_missing_are_trained(tmp_path):
     again = audited(folds, refit=refit)
     assert len(trained) == 7
     assert again.facts["trainings"] == 2
-    assert "2 copies were (3 more were kept) trained" in again.facts["left_out_why"]
+    assert "what 3 copies said was kept, and 2 copies were trained" in again.facts["left_out_why"]
     np.testing.assert_array_equal(again.score, first.score)
     assert "CV+" in first.rules
     assert "CV+" not in again.rules  # three copies are gone
@@ -308,6 +312,72 @@ def test_the_audited_model_itself_is_no_copy(kind):
         rows, new = (torch.tensor(X).float(), torch.tensor(y).float()), torch.tensor(NEW).float()
     with pytest.raises(ModelError, match="refit returned the audited model itself"):
         rue.audit(model, train=rows, inputs=new, refit=lambda _: model, **stated)
+
+
+def test_copies_that_ignore_their_rows_are_noticed():
+    with pytest.raises(ModelError, match="refit= seems not to train on the rows it is given alone"):
+        audited(refit=lambda _: neighbours())
+
+
+def test_a_copy_that_predicts_nothing_is_named():
+    class Lost:
+        def predict(self, inputs):
+            return np.full(len(inputs), np.nan)
+
+    with pytest.raises(ModelError, match="a copy predicts NaN or infinite numbers"):
+        audited(refit=lambda _: Lost())
+
+
+def test_folds_that_nothing_may_train_are_a_contradiction():
+    with pytest.raises(SettingError, match="refit=False forbids"):
+        audited(Folds(4), refit=False)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError, match="is no folder that can be written to"):
+        audited(Folds(4, keep=tmp_path / "file"))
+
+
+def test_a_rare_class_does_not_lower_the_number_of_copies():
+    labels = np.where(np.arange(N) < 3, "rare", np.where(y > 0, "up", "down"))
+    model = KNeighborsClassifier(5).fit(X, labels)
+    assert rue.audit(model, train=(X, labels), inputs=NEW).facts["trainings"] == 8
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreesClassifier])
+def test_copies_of_trees_speak_of_probabilities_as_the_audited_model_does(kind):
+    labels = np.where(y > 0, "up", "down")
+    drawn = np.random.default_rng(5).normal(size=(300, 3))
+    model = kind(random_state=0).fit(X, labels)
+    audit = rue.audit(model, train=(X, labels), inputs=drawn, left_out=Folds(5, order=np.arange(N)))
+    wrong = model.predict(drawn) != np.where(drawn[:, 0] > 0, "up", "down")
+    assert audit.score.mean() == pytest.approx(wrong.mean(), abs=0.12)
+
+
+@pytest.mark.parametrize("loss", ["MAE", "Poisson"])
+def test_catboost_for_other_losses_is_known_by_its_predictions(loss):
+    from catboost import CatBoostRegressor
+
+    target = y if loss == "MAE" else np.exp(y)
+    model = CatBoostRegressor(loss_function=loss, iterations=20, verbose=0, allow_writing_files=False).fit(X, target)
+    audit = rue.audit(model, train=(X, target), inputs=NEW, refit=False)
+    assert np.isfinite(audit.interval(0.9).upper).all()
+
+
+@pytest.mark.parametrize("kind", ["copies", "validation"])
+def test_forests_take_copies_and_validation_rows_where_they_are_asked_for(kind):
+    model = RandomForestRegressor(20, random_state=0).fit(X, y)
+    asked = {"left_out": Folds(4)} if kind == "copies" else {"validation": (NEW, NEW[:, 0])}
+    audit = rue.audit(model, train=(X, y), inputs=NEW, **asked)
+    assert ("CV+" if kind == "copies" else "split conformal") in audit.rules
+
+
+def test_forests_without_a_bag_can_be_checked():
+    model = ExtraTreesRegressor(20, random_state=0).fit(X, y)
+    auditor = rue.CalibratedRUE().fit(rue.wrap(model), (X, y), refit=False)
+    assert auditor.check(NEW)["training fit"].light
+    assert np.isfinite(auditor.audit(NEW).total_std).all()
 
 
 def test_few_groups_have_as_many_copies():

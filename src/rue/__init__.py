@@ -140,7 +140,8 @@ def audit(
             select=select,
             optimizer=optimizer,
             centre=centre,
-        )
+        ),
+        asked=any(part is not None and part is not False for part in (validation, refit, left_out)),
     )
     method = best_method(wrapped)
     asked = {"validation": validation, "refit": refit, "left_out": left_out}

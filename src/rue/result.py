@@ -156,7 +156,11 @@ class Audit:
         known = {**self.rules, "distribution": self.rules.get("distribution", self._of_distribution)}
         chosen = next(iter(known)) if by is None else by
         if chosen not in known:
-            raise SettingError(f"there is no interval by {by!r} for this audit; choose from {', '.join(known)}")
+            why = "; CV+ needs copies, all trained in this fit, and rows without groups, weights or order"
+            raise SettingError(
+                f"there is no interval by {by!r} for this audit; choose from {', '.join(known)}"
+                + (why if "+" in str(by) else "")
+            )
         labels = None if group is None else np.asarray(group)
         if labels is not None and chosen != "split conformal":
             raise SettingError(

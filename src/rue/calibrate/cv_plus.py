@@ -48,7 +48,7 @@ class CVPlus:
         least = least_coverage(level, n, copies)
         promised = f"at least {_floored(least)}" if least > 0 else "nothing"
         return (
-            f"guaranteed {promised}, usually about {percent(level)}, marginal over training and new rows, for "
+            f"guaranteed {promised}, usually {percent(level)} or more, marginal over training and new rows, for "
             f"exchangeable data ({self.name} of {copies} copies, n = {n} training rows), if the model's settings were "
             "not chosen by these rows; equally wide, nearly, for every row"
         )

@@ -31,6 +31,7 @@ from rue.trees import take
 COUNT = 8
 TRIAL = 8  # of so many parts of the rows, one is enough to see that a training takes too long
 FEWEST = 50  # rows of it
+SAME = 1e-9  # of the spread of outputs: the same
 
 Whole = NDArray[np.int64]
 
@@ -51,7 +52,7 @@ class Folds:
     keep: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 2:
+        if not isinstance(self.count, int | np.integer) or isinstance(self.count, bool) or self.count < 2:
             raise SettingError(f"count must be a whole number of folds, at least 2, got {self.count!r}")
         if self.jobs is not None and (not isinstance(self.jobs, int) or isinstance(self.jobs, bool) or self.jobs == 0):
             raise SettingError(f"jobs must be a whole number of trainings at once, or None, got {self.jobs!r}")
@@ -88,7 +89,8 @@ def folded(
     if isfinite(most) and (seconds := len(parts) * _trial(data, training)) > most:
         return seconds
     started = time.perf_counter()
-    found = torch.cat([outputs(model, batch.inputs).double().cpu() for batch in data.batches()])
+    own = torch.cat([outputs(model, batch.inputs).double().cpu() for batch in data.batches()])
+    found = own.clone()
     fold = np.full(data.n, -1, dtype=np.int64)
     copies: list[Model] = []
     for number, (told, copy) in enumerate(track("refits", _told(model, data, parts, folds, training), len(parts))):
@@ -97,8 +99,10 @@ def folded(
         copies += [] if copy is None else [copy]
         if number == 0 and (seconds := len(parts) * (time.perf_counter() - started)) > most:
             return seconds
-    facts = {"trainings": len(copies), "seconds_training": time.perf_counter() - started}
-    made = f"{why}; {_words(len(copies), len(parts))} trained, and the model itself left as it was"
+    trial = {"trial_trainings": 1} if isfinite(most) else {}
+    facts = {"trainings": len(copies), **trial, "seconds_training": time.perf_counter() - started}
+    made = f"{why}; {_words(len(copies), len(parts), isfinite(most))}, and the model itself left as it was"
+    _learnt(own, found, fold >= 0)
     weight = data.weight * torch.from_numpy(fold >= 0)
     beside = None if folds.order is not None else _beside(model, data, seed)
     honest, more = (None, {}) if beside is None else (beside.honest, beside.facts)
@@ -110,9 +114,22 @@ def folded(
     )
 
 
-def _words(trained: int, folds: int) -> str:
-    kept = f" ({folds - trained} more were kept)" if trained < folds else ""
-    return f"{trained} {'copy was' if trained == 1 else 'copies were'}{kept}"
+def _words(trained: int, folds: int, tried: bool) -> str:
+    before = f"what {folds - trained} copies said was kept, and " if trained < folds else ""
+    after = ", after one of few rows to see how long that takes" if tried else ""
+    return f"{before}{trained} {'copy was' if trained == 1 else 'copies were'} trained{after}"
+
+
+def _learnt(own: Tensor, found: Tensor, told: NDArray[np.bool_]) -> None:
+    """Refuse copies that say of the rows left out (n, k) just what the audited model says of rows it has seen."""
+    here, there = own[torch.from_numpy(told)], found[torch.from_numpy(told)]
+    scale = float((here - here.mean(0)).abs().max())
+    if scale > 0 and float((here - there).abs().max()) <= SAME * scale:
+        raise ModelError(
+            "the copies say of the rows left out exactly what the audited model says: refit= seems not to train on the "
+            "rows it is given alone; train from scratch on X[rows], y[rows], or leave refit= away for a model that "
+            "learns nothing"
+        )
 
 
 def _told(
@@ -186,6 +203,11 @@ def _predicted(copy: Model, model: Model, data: Rows, held: Whole) -> Tensor:
         found = said(copy, model, (batch.inputs for batch in data.batches()))[torch.from_numpy(held)]
     else:
         found = said(copy, model, [copy.read(some_rows(data.source.X, data.ids.numpy()[held]))])
+    if not bool(torch.isfinite(found).all()):
+        raise ModelError(
+            "a copy predicts NaN or infinite numbers of rows it was not trained on; see how refit= trains it, or give "
+            "fewer folds"
+        )
     wanted = (len(held), outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1])
     if tuple(found.shape) != wanted:
         raise ModelError(

@@ -14,6 +14,7 @@ from torch import Tensor
 from rue.concepts import Model
 from rue.data import Rows
 from rue.derivatives import outputs
+from rue.errors import SettingError
 from rue.trees import leaves
 
 
@@ -33,25 +34,32 @@ class Kept:
                 found.update(part.detach().cpu().contiguous().numpy().tobytes())
         for rows in held:
             found.update(np.asarray(rows, dtype=np.int64).tobytes() + b"|")
-        return cls(Path(folder), found.hexdigest()[:16])
+        place = Path(folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingError(
+                f"keep={str(folder)!r} is no folder that can be written to ({error.strerror})"
+            ) from error
+        return cls(place, found.hexdigest()[:16])
 
     def read(self, number: int, shape: tuple[int, int]) -> Tensor | None:
         """Outputs (h, k) of a copy at the rows it was not trained on; None where they are not there, or not whole."""
         try:
-            found = np.load(self._path(number))
-        except (OSError, ValueError, EOFError):
+            stored = self._path(number).read_bytes()
+        except OSError:
             return None
-        whole = found.shape == shape and found.dtype == np.float64 and bool(np.isfinite(found).all())
-        return torch.from_numpy(found) if whole else None
+        if len(stored) != 8 * shape[0] * shape[1]:
+            return None
+        found = np.frombuffer(stored, dtype="<f8").reshape(shape).copy()
+        return torch.from_numpy(found) if bool(np.isfinite(found).all()) else None
 
     def write(self, number: int, found: Tensor) -> None:
         """Whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         path = self._path(number)
         started = path.with_suffix(f".{os.getpid()}.part")
-        with started.open("wb") as file:
-            np.save(file, found.numpy())
+        started.write_bytes(found.numpy().astype("<f8").tobytes())
         started.replace(path)
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"refit-{self.mark}-{number}.npy"
+        return self.folder / f"refit-{self.mark}-{number}.f64"

@@ -12,7 +12,8 @@ from torch import Tensor
 from rue.concepts import Inputs, Model
 from rue.data import input_batches
 from rue.derivatives import input_chunks, outputs
-from rue.models import wrap
+from rue.models import black_box, wrap
+from rue.models.black_box import BlackBoxModel
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,12 @@ class Refits:
 
 
 def as_copy(made: Any, model: Model) -> Model:
-    """What `refit` returned as a model: a network's loss is that of the audited one."""
+    """What `refit` returned as a model, read as the audited one was: outputs of both mean the same."""
     if isinstance(made, torch.nn.Module):
         return wrap(made, loss=getattr(model, "rule", None))
-    return made if hasattr(made, "theta") else wrap(made)
+    if hasattr(made, "theta"):
+        return made  # a model that was wrapped already
+    return black_box.read(made, model.judged, None) if isinstance(model, BlackBoxModel) else wrap(made)
 
 
 def said(copy: Model, model: Model, inputs: Iterable[Inputs]) -> Tensor:

@@ -140,7 +140,11 @@ def _needs_parameters(model: Model) -> None:
 
 def _from_outside(model: Model, data: Rows, seed: int, training: Training | None) -> Evidence:
     """Refits where they take next to nothing, else witnesses alone."""
-    why = "other rows would have grown other parts, which those it has do not show"
+    why = (
+        "other rows would have grown other trees, which those it has do not show"
+        if model.family.grown
+        else "nothing is known of the model but what it predicts"
+    )
     if training is None:
         return witnessed(model, data, seed, why)
     folds = usual(data)

@@ -1,5 +1,6 @@
 """Which rows are left out together: groups whole, classes in their shares, later rows by earlier ones."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,11 +29,13 @@ def splits(model: Model, data: Rows, count: int, seed: int) -> Splits:
     if labels is None:
         plain: Any = GroupKFold if grouped else KFold
         return iter(plain(count, shuffle=True, random_state=seed).split(unit, **groups))
-    rarest = int(np.bincount(labels)[np.unique(labels)].min())
-    if rarest < 2:
+    sizes = np.bincount(labels)[np.unique(labels)]
+    if sizes.min() < 2:
         raise ModelError("a class has one row only: left out, no copy would know it; merge rare classes")
-    kind: Any = StratifiedGroupKFold if grouped else StratifiedKFold
-    return iter(kind(min(count, rarest), shuffle=True, random_state=seed).split(unit, labels, **groups))
+    kind: Any = KFold if count > sizes.max() else StratifiedGroupKFold if grouped else StratifiedKFold
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class")
+        return iter(list(kind(count, shuffle=True, random_state=seed).split(unit, labels, **groups)))
 
 
 def forward(data: Rows, count: int, order: Any) -> Splits:
@@ -43,6 +46,10 @@ def forward(data: Rows, count: int, order: Any) -> Splits:
     if data.units < data.n:
         raise SettingError("folds keep groups whole or times in order, not both; leave group= or order= away")
     times = np.asarray(order)
+    if times.dtype.kind in "US" or (times.dtype == object and any(isinstance(one, str) for one in times.flat)):
+        raise SettingError(
+            "times are texts, which sort by their letters; give numbers or dates, as of pandas.to_datetime"
+        )
     source = len(leaves(data.source.X)[0]) if data.source.y is None else len(data.source.y)
     if times.shape != (source,):
         raise ShapeError(f"order has shape {times.shape}, expected one time for each of the {source} training rows")

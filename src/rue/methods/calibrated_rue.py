@@ -36,6 +36,7 @@ from rue.left_out.rest import is_linear
 from rue.methods.calibrated_spread import TERMS, CalibratedSpread, Known, View, mean_diagonal
 from rue.methods.fitting import Fitting, Refit, fitting, left_out_noise, residual_covariance
 from rue.methods.outside_numbers import audit_numbers
+from rue.models import best_known
 from rue.randomness import generator
 from rue.resample import Multinomial
 from rue.solve.choice import Inverted, invert
@@ -87,7 +88,7 @@ class CalibratedRUE:
         that training was stopped on will do. `refit(rows)` trains the model from scratch on some training rows; None
         lets estimators be cloned where that takes next to nothing, False has nothing trained.
         """
-        with fitting(self, model, data, project=True) as fit:
+        with fitting(self, best_known(model), data, project=True) as fit:
             if not fit.model.family.gaussian:
                 raise ModelError(
                     'CalibratedRUE calibrates the residuals of loss="squared_error"; '

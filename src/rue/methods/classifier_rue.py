@@ -22,6 +22,7 @@ from rue.methods.outside_classes import seen_from_outside
 from rue.methods.resampled import resampled
 from rue.methods.second_opinion import SecondOpinion
 from rue.methods.witness_lens import witness_lens
+from rue.models import best_known
 from rue.randomness import generator
 from rue.resample import Multinomial
 from rue.solve.choice import Inverted
@@ -63,7 +64,7 @@ class ClassifierRUE:
         rows that training was stopped on will do. `refit(rows)` trains the model from scratch on some training rows;
         None lets estimators be cloned where that takes next to nothing, False has nothing trained.
         """
-        with fitting(self, model, data, project=True) as fit:
+        with fitting(self, best_known(model), data, project=True) as fit:
             decision = classifier(fit.model, "ClassifierRUE")
             evidence = fit.evidence(left_out, refit)
             if evidence.rest is None:

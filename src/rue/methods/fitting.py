@@ -97,6 +97,8 @@ class Fitting:
 
     def _training(self, refit: Refit, asked: bool, seed: int) -> Training | None:
         if refit is False:
+            if asked:
+                raise SettingError("left_out=Folds() trains copies, which refit=False forbids; leave one of them away")
             return None
         if refit is not None:
             if not callable(refit) or isinstance(refit, torch.nn.Module):

@@ -87,9 +87,12 @@ def wrap(
     return replace(found, estimator=model) if isinstance(found, EstimatorModel | BlackBoxModel) else found
 
 
-def best_known(model: Model) -> Model:
-    """By its predictions, where parts of it are known but say nothing honest of its errors; any other as it is."""
-    why = _blind(model)
+def best_known(model: Model, asked: bool = False) -> Model:
+    """By its predictions, where parts of it are known but say nothing honest of its errors; any other as it is.
+
+    So are forests, where copies, witnesses or validation rows are `asked` for.
+    """
+    why = "copies, witnesses or validation rows were asked for" if asked and not model.family.joint else _blind(model)
     if why is None or not isinstance(model, EstimatorModel) or not predicts(model.estimator):
         return model
     return replace(black_box.read(model.estimator, None, None, why), estimator=model.estimator)

@@ -71,9 +71,12 @@ def _lightgbm(fitted: Any, copy: Any) -> Any:
 
 
 def _xgboost(fitted: Any, copy: Any) -> Any:
-    if fitted.early_stopping_rounds is None:
+    asked = fitted.callbacks or []
+    other = [one for one in asked if type(one).__name__ != "EarlyStopping"]
+    if fitted.early_stopping_rounds is None and len(other) == len(asked):
         return copy
-    return copy.set_params(n_estimators=fitted.best_iteration + 1, early_stopping_rounds=None)
+    kept = fitted.get_booster().best_iteration + 1
+    return copy.set_params(n_estimators=kept, early_stopping_rounds=None, callbacks=other or None)
 
 
 def _catboost(fitted: Any, copy: Any) -> Any:

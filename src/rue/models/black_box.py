@@ -230,7 +230,10 @@ def _columns(values: Any) -> Array:
 
 def _classifies(model: Any) -> bool:
     """By what it has, or what scikit-learn's estimators say of themselves."""
-    if hasattr(model, "predict_proba") or getattr(model, "classes_", None) is not None:
+    classes = getattr(model, "classes_", None)
+    if hasattr(model, "predict_proba") or (
+        classes is not None and len(classes)
+    ):  # CatBoost's regressors have none of them
         return True
     tags = getattr(model, "__sklearn_tags__", None)
     return tags is not None and getattr(tags(), "estimator_type", None) == "classifier"
