@@ -319,6 +319,16 @@ def test_copies_that_ignore_their_rows_are_noticed():
         audited(refit=lambda _: neighbours())
 
 
+def test_copies_that_agree_about_classes_far_apart_are_no_fault():
+    far, labels = np.where(np.arange(N) % 2, 5.0, -5.0)[:, None] + X, np.arange(N) % 2
+    model = KNeighborsClassifier(3).fit(far, labels)
+
+    def refit(rows):
+        return KNeighborsClassifier(3).fit(far[rows], labels[rows])
+
+    assert rue.audit(model, train=(far, labels), inputs=far[:5], refit=refit).facts["trainings"] == 8
+
+
 def test_a_copy_that_predicts_nothing_is_named():
     class Lost:
         def predict(self, inputs):
