@@ -1777,7 +1777,7 @@ ESTIMATORS = [
         "A model's own predict fails on the inputs",
         lambda: rue.audit(KNeighborsRegressor().fit(X, y), train=(X, y), inputs=X[:, :1]),
         DataError,
-        r"KNeighborsRegressor cannot take these inputs.*give them as in training",
+        r"KNeighborsRegressor failed on these inputs.*give them as in training",
     ),
     BadInput(
         "Copies in folds are asked for, and nothing says how they are trained",
