@@ -26,7 +26,6 @@ from rue.models.again import some_rows
 from rue.models.module import ModuleModel
 from rue.progress import track
 from rue.randomness import untouched
-from rue.trees import take
 
 COUNT = 8
 TRIAL = 8  # of so many parts of the rows, one is enough to see that a training takes too long
@@ -93,7 +92,9 @@ def folded(
     found = own.clone()
     fold = np.full(data.n, -1, dtype=np.int64)
     copies: list[Model] = []
-    for number, (told, copy) in enumerate(track("refits", _told(model, data, parts, folds, training), len(parts))):
+    for number, (told, copy) in enumerate(
+        track("refits", _told(model, data, parts, folds, training, own.shape[1]), len(parts))
+    ):
         held = parts[number][1]
         found[torch.from_numpy(held)], fold[held] = told, number
         copies += [] if copy is None else [copy]
@@ -135,12 +136,11 @@ def _learnt(own: Tensor, found: Tensor, told: NDArray[np.bool_]) -> None:
 
 
 def _told(
-    model: Model, data: Rows, parts: Sequence[tuple[Whole, Whole]], folds: Folds, training: Training
+    model: Model, data: Rows, parts: Sequence[tuple[Whole, Whole]], folds: Folds, training: Training, k: int
 ) -> Iterator[tuple[Tensor, Model | None]]:
-    """What a copy says of the rows left out of it, and the copy; one part after the other."""
+    """What a copy says of the rows left out of it, (h, k), and the copy; one part after the other."""
     from joblib import Parallel, delayed
 
-    k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
     kept = None if folds.keep is None else Kept.of(folds.keep, model, data, [held for _, held in parts])
     known = [None if kept is None else kept.read(i, (len(held), k)) for i, (_, held) in enumerate(parts)]
     ids = data.ids.numpy()
@@ -154,7 +154,7 @@ def _told(
             yield before, None
             continue
         copy = _other(_next(trained, training), model)
-        found = _predicted(copy, model, data, held)
+        found = _predicted(copy, model, data, held, k)
         if kept is not None:
             kept.write(number, found)
         yield found, copy
@@ -199,7 +199,7 @@ def _other(made: Any, model: Model) -> Model:
     return copy
 
 
-def _predicted(copy: Model, model: Model, data: Rows, held: Whole) -> Tensor:
+def _predicted(copy: Model, model: Model, data: Rows, held: Whole, k: int) -> Tensor:
     """Outputs (h, k) of a copy at rows it was not trained on."""
     if isinstance(copy, ModuleModel):  # which reads rows as the audited one does, datasets and loaders too
         found = said(copy, model, (batch.inputs for batch in data.batches()))[torch.from_numpy(held)]
@@ -210,11 +210,10 @@ def _predicted(copy: Model, model: Model, data: Rows, held: Whole) -> Tensor:
             "a copy predicts NaN or infinite numbers of rows it was not trained on; see how refit= trains it, or give "
             "fewer folds"
         )
-    wanted = (len(held), outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1])
-    if tuple(found.shape) != wanted:
+    if found.shape != (len(held), k):
         raise ModelError(
-            f"a copy predicts {tuple(found.shape)} where the audited model predicts {wanted}: it was trained on other "
-            "classes or columns; give refit= a function that trains the same model, or fewer folds"
+            f"a copy predicts {tuple(found.shape)} where the audited model predicts {(len(held), k)}: it was trained "
+            "on other classes or columns; give refit= a function that trains the same model, or fewer folds"
         )
     return found
 
