@@ -36,8 +36,8 @@ SCORES = {
         UNSEEN,
     ),
     "ForestRUE": (
-        "For numbers the size of error to expect, weighed on rows out of the bag; for classes the share of the trees' "
-        "votes against the decision.",
+        "For numbers the size of error to expect, weighed on rows out of the bag; for classes the probability "
+        "that the decision is wrong: the trees' votes, as sure as rows out of the bag were told.",
         "What other splits of the trees would do: their structure is held fixed.",
     ),
 }

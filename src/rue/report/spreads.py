@@ -29,7 +29,7 @@ FOREST = REWEIGHTED._replace(
     but="What other splits of the trees would do: their structure is held fixed.",
     limit="The spread is that of re-weighting the training rows in the leaves of grown trees. Other splits, other "
     "settings or another search are no part of it.",
-    probability="Of the predicted class: the share of the trees' votes.",
+    probability="Of the predicted class: the trees' votes, as sure as rows out of the bag were told.",
 )
 POSTERIOR = Words(
     "Posterior",
