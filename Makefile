@@ -68,14 +68,14 @@ format: .venv/dev  ## format and fix what can be fixed
 	@$(BIN)/python $(PIP) -e .
 	@touch $@
 
-.venv/paper: .venv/core
+.venv/paper: .venv/core paper/pyproject.toml
 	@echo "Installing what fetches and reads the paper's data ..."
-	@$(BIN)/python $(PIP) -e '.[paper]'
+	@$(BIN)/python $(PIP) -e '.[paper]' -e paper
 	@touch $@
 
-.venv/dev: .venv/core
+.venv/dev: .venv/core paper/pyproject.toml
 	@echo "Installing what tests, checks and documentation need ..."
-	@$(BIN)/python $(PIP) -e '.[dev]'
+	@$(BIN)/python $(PIP) -e '.[dev]' -e paper
 	@touch $@
 
 # laplace-torch pulls a torchvision that does not match a CPU build of torch and is not needed: it goes again.

@@ -20,7 +20,7 @@ from scipy.stats import spearmanr
 from torch import nn
 
 import rue
-from rue.solve import Cholesky, Projection
+from rue.core.solve import Cholesky, Projection
 
 MOST_SECONDS, MOST_BYTES = 20.0, 1.5e9
 SIZES = (256, 512, 1024)

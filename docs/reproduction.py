@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from rue.experiments.paper import beyond_page, page, verdicts
+from rue_paper import beyond_page, page, verdicts
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "paper"

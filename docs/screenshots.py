@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from playwright.sync_api import Page, sync_playwright
 
-from rue.experiments.demo_report import demo_report
+from rue.cli.demo_report import demo_report
 
 OUT = Path(__file__).parent / "report"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]

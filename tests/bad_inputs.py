@@ -26,11 +26,11 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import rue
 from rue import datasets
-from rue.calibrate.leave_one_out import compare_with_refits, leave_one_out
+from rue.calibrate.leaving_one_out import compare_with_refits, leave_one_out
 from rue.calibrate.penalty import choose_penalty
-from rue.calibrate.temperature import temperature
-from rue.curvature import GaussNewton, Hessian
-from rue.errors import (
+from rue.calibrate.tempering import temperature
+from rue.core.curvature import GaussNewton, Hessian
+from rue.core.errors import (
     DataError,
     DeviceError,
     InputError,
@@ -42,9 +42,9 @@ from rue.errors import (
     SettingError,
     ShapeError,
 )
-from rue.integrated import Adam, DeepEnsemble, MCDropout, RefitBootstrap
-from rue.resample import Poisson
-from rue.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
+from rue.core.resample import Poisson
+from rue.core.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
+from rue.methods.integrated import Adam, DeepEnsemble, MCDropout, RefitBootstrap
 
 
 @dataclass(frozen=True)

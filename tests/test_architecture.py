@@ -1,79 +1,103 @@
 """The shape of the code: imports point one way, the public names are these, importing is light."""
 
 import ast
+import inspect
 import json
 import statistics
 import subprocess
 import sys
+from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
-
-import pytest
 
 import rue
 
 SOURCE = Path(rue.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-
-LAYERS = [
-    {"errors"},
-    {"columns", "memory", "progress", "randomness", "settings", "trees"},
-    {"concepts"},
-    {"losses"},
-    {"models"},
-    {"data"},
-    {"tokens"},
-    {"derivatives"},
-    {"curvature"},
-    {"solve"},
-    {"resample"},
-    {"features", "classify", "collected"},
-    {"left_out"},
-    {"influence"},
-    {"calibrate"},
-    {"trained"},
-    {"explain"},
-    {"checks"},
-    {"result"},
-    {"held_out", "respond"},
-    {"auditor"},
-    {"methods"},
-    {"integrated"},
-    {"evaluate", "datasets", "policy"},
-    {"plots"},
-    {"report"},
-    {"experiments"},
-    {"cli"},
-    {"__main__"},
-]
-LAYER = {name: depth for depth, names in enumerate(LAYERS) for name in names}
+DESIGN = Path(__file__).parent.parent / "DESIGN.md"
+ROOMS = 14  # entries under src/rue at most, beside the files Python itself asks for
+PYTHONS_OWN = {"__init__.py", "__main__.py", "__pycache__", "py.typed"}
 
 
-def layer_of(path: Path) -> str:
-    first = path.relative_to(SOURCE).parts[0]
-    return first.removesuffix(".py")
+def drawn() -> dict[str, set[str]]:
+    """The picture of DESIGN.md: every room and the rooms it imports."""
+    picture = DESIGN.read_text().split("<!-- rooms -->")[1].split("```")[1]
+    lines = [line.partition("←") for line in picture.strip().splitlines()]
+    return {room.strip(): set(imports.split()) for room, _, imports in lines}
 
 
-def imported(path: Path) -> set[str]:
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def imported(path: Path, within: type[ast.AST] = ast.Module) -> set[str]:
+    """The modules of this package that a file imports: anywhere in it, or when it is itself imported."""
+    tree = ast.parse(path.read_text())
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree) if within is ast.Module else tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "rue":
-            parts = node.module.split(".")
-            names |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in MODULES else node.module for name in inside}
         elif isinstance(node, ast.Import):
-            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("rue.")}
+            names |= {alias.name for alias in node.names if alias.name.split(".")[0] == "rue"}
     return names
 
 
-@pytest.mark.parametrize("path", [f for f in FILES if f.parent != SOURCE or f.name != "__init__.py"], ids=str)
-def test_imports_point_left_only(path):
-    own = layer_of(path)
-    for name in imported(path):
-        assert name == own or LAYER[name] < LAYER[own], f"{path.name} imports {name}, which is not to its left"
-
-
-def test_every_file_has_a_layer_and_a_plain_name():
+def test_the_picture_of_the_rooms_is_true():
+    found = {room: set() for room in drawn()}
     for path in FILES:
-        assert path.name == "__init__.py" or layer_of(path) in LAYER
+        if path.parent != SOURCE:
+            rooms = {name.split(".")[1] for name in imported(path) if name != "rue"}
+            found[room_of(path)] |= rooms - {room_of(path)}
+    assert found == drawn()
+
+
+def test_rooms_import_only_rooms_that_are_drawn_above_them():
+    above = set()
+    for room, imports in drawn().items():
+        assert imports <= above, f"{room} imports {imports - above}, drawn below it"
+        above.add(room)
+
+
+def test_there_are_few_rooms_each_with_a_sentence_at_its_door():
+    entries = {entry.name for entry in SOURCE.iterdir()} - PYTHONS_OWN
+    assert entries == set(drawn())
+    assert len(entries) <= ROOMS
+    for room in entries:
+        assert ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text())).endswith(".")
+
+
+def test_no_file_imports_itself_through_others():
+    at_import = {name: imported(path, ast.stmt) - {name, "rue"} for name, path in MODULES.items()}
+    list(TopologicalSorter(at_import).static_order())  # raises on a cycle
+
+
+def test_no_module_shares_the_name_of_a_public_function():
+    functions = {name for name in rue.__all__ if inspect.isfunction(getattr(rue, name))}
+    assert not functions & {path.stem for path in FILES if path.parent == SOURCE}
+    assert not functions & set(drawn())
+
+
+def test_only_public_names_are_shown():
+    assert set(dir(rue)) == {*rue.__all__, "__version__"}
+
+
+def test_public_modules_are_imported_under_their_public_names():
+    for name in rue.__all__:
+        if inspect.ismodule(getattr(rue, name)):
+            assert import_module(f"rue.{name}") is getattr(rue, name)
+
+
+def test_files_have_plain_names():
+    for path in FILES:
         assert path.stem not in {"utils", "helpers", "common", "base", "misc"}
 
 

@@ -16,9 +16,9 @@ import cases
 import oracles
 import rue
 from rue.calibrate.smoother import POWERS
-from rue.errors import DataError, ModelError, RueWarning, SettingError
+from rue.core.errors import DataError, ModelError, RueWarning, SettingError
+from rue.core.solve import Fixed, NoDamping
 from rue.methods.calibrated_rue import DAMPINGS, TERMS, _terms
-from rue.solve import Fixed, NoDamping
 
 LEAST = (0,) * len(TERMS)  # any term may turn out not to pay, scarcity too
 

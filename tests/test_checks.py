@@ -19,12 +19,12 @@ from torch.utils.data import DataLoader, TensorDataset
 import check_cases
 import rue
 from check_cases import CAUGHT_BY, KINDS, WRONG, right, train
+from rue.calibrate.left_out.rest import DRAWS, distance
 from rue.checks.at_rest import needed_share
 from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import CHECKS
 from rue.checks.subject import Subject
 from rue.checks.training_fit import best_constant
-from rue.left_out.rest import DRAWS, distance
 from snapshot import changed, module_picture
 
 X, y = load_diabetes(return_X_y=True)

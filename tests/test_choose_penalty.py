@@ -12,10 +12,10 @@ from torch import nn
 
 import rue
 from rue.calibrate.evidence import log_evidence
-from rue.calibrate.leave_one_out import leave_one_out, reading
+from rue.calibrate.leaving_one_out import leave_one_out, reading
 from rue.calibrate.penalty import choose_penalty
-from rue.curvature import GaussNewton
-from rue.errors import NumericalError, RueWarning, SettingError
+from rue.core.curvature import GaussNewton
+from rue.core.errors import NumericalError, RueWarning, SettingError
 from snapshot import changed, world_picture
 
 VALUES = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]

@@ -13,7 +13,7 @@ from torch import nn
 import cases
 import rue
 from rue.calibrate.shrinkage import best_temperature
-from rue.errors import DataError, InputError, ModelError, RueWarning, SettingError
+from rue.core.errors import DataError, InputError, ModelError, RueWarning, SettingError
 from rue.methods import CLASSIFIER_METHODS
 from rue.methods.classifier_rue import SecondOpinion
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rue.classify import averaged, decided, entropy, epistemic, flip_probability, probability, sampled, wrong
+from rue.core.classify import averaged, decided, entropy, epistemic, flip_probability, probability, sampled, wrong
 
 DECISIONS = ["largest", "signs", "ordered"]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rue.calibrate.conformal import HeldOutScores, quantile, rank, require, rows_needed
-from rue.errors import DataError, SettingError, ShapeError
+from rue.core.errors import DataError, SettingError, ShapeError
 
 FALSE_ALARM = 4.42  # standard errors of a binomial share: a right answer fails in 1e-5 of all seeds
 

@@ -8,8 +8,8 @@ import torch
 
 import cases
 import rue
-from rue.integrated import PBP, Adam, DeepEnsemble, MCDropout, RefitBootstrap
 from rue.methods import METHODS
+from rue.methods.integrated import PBP, Adam, DeepEnsemble, MCDropout, RefitBootstrap
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),

@@ -22,8 +22,8 @@ from torch.utils.data import (
 import cases
 import oracles
 import rue
-from rue.curvature import GaussNewton
-from rue.solve import NoDamping
+from rue.core.curvature import GaussNewton
+from rue.core.solve import NoDamping
 
 CASE = cases.softplus()
 N = len(CASE.y)

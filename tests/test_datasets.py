@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from rue import datasets
-from rue.datasets import package_index, raw, uci_archive
-from rue.datasets.catalogue import CATALOGUE
-from rue.errors import DataError, FetchError, SettingError
-from rue.progress import quiet, waiting
+from rue.core.errors import DataError, FetchError, SettingError
+from rue.core.progress import quiet, waiting
+from rue.evaluate.datasets import package_index, raw, uci_archive
+from rue.evaluate.datasets.catalogue import CATALOGUE
 
 
 def xlsx(*sheets) -> bytes:

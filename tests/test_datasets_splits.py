@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from rue.datasets import gap_split, standard_splits, tail_split
-from rue.errors import DataError, SettingError, ShapeError
+from rue.core.errors import DataError, SettingError, ShapeError
+from rue.evaluate.datasets import gap_split, standard_splits, tail_split
 
 different = st.lists(st.floats(-1e6, 1e6), min_size=6, max_size=60, unique=True)
 tied = st.lists(st.integers(0, 12).map(float), min_size=3, max_size=60)

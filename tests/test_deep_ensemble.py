@@ -7,9 +7,9 @@ from torch import nn
 
 import cases
 import rue
-from rue.errors import DataError, ModelError, SettingError
-from rue.integrated import Adam, DeepEnsemble
-from rue.integrated.deep_ensemble import two_headed
+from rue.core.errors import DataError, ModelError, SettingError
+from rue.methods.integrated import Adam, DeepEnsemble
+from rue.methods.integrated.deep_ensemble import two_headed
 
 CLOSE = {"rtol": 1e-8, "atol": 1e-11}
 

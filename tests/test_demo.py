@@ -11,8 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from rue import evaluate, plots
-from rue.cli import app
-from rue.experiments import demo, demo_report, paper_network
+from rue.cli import app, demo, demo_report, paper_network
 from rue.methods import METHODS
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import cases
 import oracles
 import rue
-from rue import derivatives
-from rue.data import training_rows
-from rue.resample import Multinomial
+from rue.core import derivatives
+from rue.core.resample import Multinomial
+from rue.data.rows import training_rows
 
 every_case = pytest.mark.parametrize("name", cases.CASES)
 

@@ -18,7 +18,7 @@ from scipy.stats import betabinom, spearmanr
 from torch import nn
 
 import rue
-from rue.errors import InputError
+from rue.core.errors import InputError
 
 METHODS = {
     "LinearRUE": rue.LinearRUE(),

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import rue
-from rue.errors import DataError, InputError, ModelError, RueWarning, ShapeError
+from rue.core.errors import DataError, InputError, ModelError, RueWarning, ShapeError
 
 rng = np.random.default_rng(0)
 X, X_new, X_held = rng.normal(size=(120, 3)), rng.normal(size=(40, 3)), rng.normal(size=(60, 3))

@@ -11,7 +11,7 @@ from sklearn.metrics import mean_pinball_loss, roc_auc_score
 from statsmodels.stats.proportion import proportion_confint
 
 from rue import evaluate
-from rue.errors import InputError
+from rue.core.errors import InputError
 
 law = settings(deadline=None)
 slow_law = settings(deadline=None, max_examples=20)  # nineteen calls of scikit-learn for every curve

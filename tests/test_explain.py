@@ -19,8 +19,8 @@ from sklearn.svm import LinearSVC
 
 import rue
 from cases import CASES
-from rue.errors import DataError, InputError, SettingError
-from rue.explain import explain
+from rue.core.errors import DataError, InputError, SettingError
+from rue.explain import explainer as explain
 
 ROOT = Path(__file__).parent.parent
 spec = importlib.util.spec_from_file_location("explanations", ROOT / "benchmarks" / "explanations.py")

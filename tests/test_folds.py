@@ -17,10 +17,10 @@ from torch import nn
 
 import rue
 from rue.calibrate.cv_plus import least_coverage
-from rue.errors import DataError, ModelError, SettingError, ShapeError
-from rue.left_out import Folds
-from rue.left_out.kept import Kept
-from rue.left_out.splits import forward
+from rue.calibrate.left_out import Folds
+from rue.calibrate.left_out.kept import Kept
+from rue.calibrate.left_out.splits import forward
+from rue.core.errors import DataError, ModelError, SettingError, ShapeError
 
 N = 90
 source = np.random.default_rng(0)

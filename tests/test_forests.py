@@ -19,10 +19,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import rue
-from rue.errors import DataError, ModelError, RueWarning, SettingError
+from rue.core.errors import DataError, ModelError, RueWarning, SettingError
+from rue.core.resample import BayesianBootstrap, Multinomial, Poisson
 from rue.methods.forest_rue import ForestRUE
-from rue.models.scikit_learn_trees import read
-from rue.resample import BayesianBootstrap, Multinomial, Poisson
+from rue.models.trees.scikit_learn import read
 from tree_cases import table, targets
 
 N = 120

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rue.calibrate.conformal import quantile
 from rue.calibrate.full_conformal import full_conformal, guarantee
-from rue.errors import DataError, NumericalError, SettingError, ShapeError
+from rue.core.errors import DataError, NumericalError, SettingError, ShapeError
 
 FALSE_ALARM = 4.42  # standard errors of a binomial share: a right answer fails in 1e-5 of all seeds
 TENTHS = [5, 8, 9]

@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from sklearn import linear_model as lm
 
 import rue
-from rue.solve import NoDamping
+from rue.core.solve import NoDamping
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))

@@ -11,8 +11,8 @@ from scipy import stats
 from torch.utils.data import DataLoader, TensorDataset
 
 import rue
-from rue.errors import DataError, InputError, NumericalError, SettingError, ShapeError
-from rue.held_out import variance_factor
+from rue.auditing.held_out import variance_factor
+from rue.core.errors import DataError, InputError, NumericalError, SettingError, ShapeError
 
 METHODS = {
     "RUE": rue.RUE(members=40),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rue.calibrate.conformal import quantile
 from rue.calibrate.jackknife_plus import guarantee, jackknife_plus, without_row
-from rue.errors import DataError, NumericalError, SettingError, ShapeError
+from rue.core.errors import DataError, NumericalError, SettingError, ShapeError
 
 FALSE_ALARM = 4.42  # standard errors of a binomial share: a right answer fails in 1e-5 of all seeds
 LEVELS = [0.5, 0.8, 0.9, 0.95]

@@ -13,10 +13,10 @@ from torch.utils.data import DataLoader, TensorDataset
 import oracles
 import rue
 from cases import CASES
-from rue.calibrate.leave_one_out import compare_with_refits, leave_one_out
-from rue.errors import NumericalError, RueWarning
-from rue.resample import Poisson
-from rue.solve import ConjugateGradient, Dual, Fixed, NoDamping
+from rue.calibrate.leaving_one_out import compare_with_refits, leave_one_out
+from rue.core.errors import NumericalError, RueWarning
+from rue.core.resample import Poisson
+from rue.core.solve import ConjugateGradient, Dual, Fixed, NoDamping
 from snapshot import changed, module_picture, world_picture
 
 seed = st.integers(0, 10_000)

@@ -12,9 +12,9 @@ from torch import nn
 
 import oracles
 import rue
-from rue.data import training_rows
-from rue.left_out import Influence, KernelWitness, Linearised, Mixture
-from rue.left_out.witness import witness
+from rue.calibrate.left_out import Influence, KernelWitness, Linearised, Mixture
+from rue.calibrate.left_out.witness import witness
+from rue.data.rows import training_rows
 from rue.methods import calibrated_rue
 
 pytestmark = pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import rue
 from rue import losses
-from rue.errors import DataError, ModelError, SettingError, ShapeError
+from rue.core.errors import DataError, ModelError, SettingError, ShapeError
 
 GENERATOR = torch.Generator().manual_seed(0)
 EVERY = {
@@ -155,8 +155,8 @@ def test_cox_counts_a_weight_of_two_as_a_row_twice():
 
 
 def test_cox_gauss_newton_products_are_the_dense_matrix():
-    from rue.curvature import GaussNewton, Hessian
-    from rue.data import training_rows
+    from rue.core.curvature import GaussNewton, Hessian
+    from rue.data.rows import training_rows
 
     X, y = survival(25)
     rows, model = training_rows((X, y), rue.wrap(cox_net([0.5, -0.3, 0.2]), loss="cox", l2=0.5))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import _sgd_fast
 
-from rue.errors import DataError, SettingError, ShapeError
+from rue.core.errors import DataError, SettingError, ShapeError
 from rue.losses import (
     bernoulli,
     cross_entropy,

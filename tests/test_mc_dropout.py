@@ -9,9 +9,9 @@ from torch.nn.functional import linear
 
 import cases
 import rue
-from rue.errors import DataError, ModelError, SettingError
-from rue.integrated import Adam, MCDropout
-from rue.integrated.mc_dropout import Choice, Thinned
+from rue.core.errors import DataError, ModelError, SettingError
+from rue.methods.integrated import Adam, MCDropout
+from rue.methods.integrated.mc_dropout import Choice, Thinned
 
 CLOSE = {"rtol": 1e-8, "atol": 1e-11}
 RECIPE = Adam(3, 4, 0.02)

@@ -18,11 +18,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rue
+from rue.calibrate.left_out import Folds, ForestWitness, Influence, KernelWitness, Linearised, Mixture, Witnesses
 from rue.calibrate.shrinkage import best_temperature
-from rue.data import training_rows
-from rue.errors import ModelError, SettingError
-from rue.features import Standardiser, training_points
-from rue.left_out import Folds, ForestWitness, Influence, KernelWitness, Linearised, Mixture, Witnesses
+from rue.core.errors import ModelError, SettingError
+from rue.data.features import Standardiser, training_points
+from rue.data.rows import training_rows
 from rue.models.again import copies, unfitted
 from rue.models.tables import described
 

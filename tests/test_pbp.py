@@ -15,14 +15,14 @@ from torch import nn
 from torch.distributions import Normal
 
 import rue
-from rue.errors import DataError, ModelError, SettingError
-from rue.features import Standardiser
-from rue.integrated.pbp import PBP
-from rue.integrated.pbp.gamma import Gamma
-from rue.integrated.pbp.network import Networks
-from rue.integrated.pbp.posterior import Posterior
-from rue.integrated.pbp.prior import Prior
-from rue.integrated.pbp.rectifier import rectify
+from rue.core.errors import DataError, ModelError, SettingError
+from rue.data.features import Standardiser
+from rue.methods.integrated.pbp import PBP
+from rue.methods.integrated.pbp.gamma import Gamma
+from rue.methods.integrated.pbp.network import Networks
+from rue.methods.integrated.pbp.posterior import Posterior
+from rue.methods.integrated.pbp.prior import Prior
+from rue.methods.integrated.pbp.rectifier import rectify
 from snapshot import changed, module_picture, world_picture
 
 

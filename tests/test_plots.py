@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 import cases
 import rue
 from rue import evaluate, plots
-from rue.errors import InputError, ShapeError
+from rue.core.errors import InputError, ShapeError
 from rue.plots import influence, kernels
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from rue.errors import DataError, InputError, SettingError, ShapeError
+from rue.core.errors import DataError, InputError, SettingError, ShapeError
 from rue.policy import Clipped, Exceeds, Policy, bounds
 
 WRONG = Exceeds(0.5)  # with predictions of zero and targets of 0 or 1, the targets are the losses

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from rue import progress
+from rue.core import progress
 
 
 class Terminal(io.StringIO):

@@ -8,9 +8,9 @@ from torch import nn
 
 import cases
 import rue
-from rue.derivatives import jacobian, pushed
-from rue.errors import SettingError
-from rue.solve import Cholesky, Projection
+from rue.core.derivatives import jacobian, pushed
+from rue.core.errors import SettingError
+from rue.core.solve import Cholesky, Projection
 
 
 @pytest.mark.parametrize("name", ["softplus", "convolution", "recurrent", "attention", "softmax"])

@@ -16,10 +16,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import rue
 from rue import losses
-from rue.data import training_rows
-from rue.errors import DataError, ModelError, SettingError, ShapeError
+from rue.core.errors import DataError, ModelError, SettingError, ShapeError
+from rue.core.solve import Cholesky, Projection
+from rue.data.rows import training_rows
 from rue.models.estimator import EstimatorModel
-from rue.solve import Cholesky, Projection
 from snapshot import changed, module_picture, world_picture
 
 GENERATOR = torch.Generator().manual_seed(0)

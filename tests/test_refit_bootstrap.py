@@ -9,10 +9,10 @@ from torch import nn
 
 import cases
 import rue
-from rue.errors import DataError, ModelError, SettingError
-from rue.integrated import Adam, RefitBootstrap
-from rue.integrated.architecture import flat, initialised
-from rue.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
+from rue.core.errors import DataError, ModelError, SettingError
+from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
+from rue.methods.integrated import Adam, RefitBootstrap
+from rue.methods.integrated.architecture import flat, initialised
 
 TO_THE_MINIMUM = Adam(epochs=500, batch=1000, learning_rate=0.02, decay=True)
 NOWHERE = Adam(epochs=1, batch=1000, learning_rate=1e-300)

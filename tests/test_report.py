@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 import rue
 from rue import evaluate
-from rue.errors import DataError, InputError, SettingError, ShapeError
-from rue.report import estimates, fingerprints
+from rue.core.errors import DataError, InputError, SettingError, ShapeError
+from rue.reports import estimates, fingerprints
 
-SCHEMA = Path(rue.__file__).parent / "report" / "schema.json"
+SCHEMA = Path(rue.__file__).parent / "reports" / "schema.json"
 SECTIONS = [
     *("identity", "use", "method", "fitness", "performance", "errors", "subgroups", "shift", "predictions"),
     *("limitations", "signoff", "monitoring", "crosswalk"),
@@ -506,7 +506,7 @@ def test_what_does_not_apply_is_left_out_with_its_reason():
 
 
 def test_a_score_of_pure_noise_is_not_called_better_than_a_coin(fitted):
-    from rue.report.finds_errors import rankings
+    from rue.reports.sections.errors import rankings
 
     draw = np.random.default_rng(1)
     failed = draw.random((200, 1)) < 0.3
@@ -515,7 +515,7 @@ def test_a_score_of_pure_noise_is_not_called_better_than_a_coin(fitted):
 
 
 def test_few_failures_have_no_interval_and_no_winner():
-    from rue.report.finds_errors import rankings
+    from rue.reports.sections.errors import rankings
 
     failed = np.arange(50)[:, None] >= 47
     found = rankings(np.arange(50.0), {"other": -np.arange(50.0)}, failed)
@@ -570,7 +570,7 @@ def test_rows_beyond_the_training_rows_are_counted_and_named(fitted):
 
 
 def test_the_chance_of_rows_beyond_is_that_of_ranks():
-    from rue.report.shift import _beyond
+    from rue.reports.sections.shift import _beyond
 
     draw, s, m, below = np.random.default_rng(0), 40, 15, 38
     values = draw.normal(size=(20_000, s + m))
@@ -608,7 +608,7 @@ def test_three_rows_are_too_few_for_a_default_policy_and_nothing_is_accepted(fit
 
 
 def test_alarm_limits_know_that_a_share_is_known_from_few_rows(made):
-    from rue.report.monitoring import TAIL, control_limits
+    from rue.reports.sections.monitoring import TAIL, control_limits
 
     found = block(made.document, "triggers")["rows"]
     accepted = row(made.document, "tiers", tier="accept")["count"]

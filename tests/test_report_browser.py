@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from pypdf import PdfReader
 
 import report_samples
-from rue.report.numbers import decimals, plain
-from rue.report.page import render
+from rue.reports.page.numbers import decimals, plain
+from rue.reports.page.render import render
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (

@@ -13,11 +13,11 @@ import jsonschema
 import pytest
 
 import report_samples
-from rue.report import charts
-from rue.report.axis import numeric, width
-from rue.report.page import LIGHTS, _looks, render
+from rue.reports.page import charts
+from rue.reports.page.axis import numeric, width
+from rue.reports.page.render import LIGHTS, _looks, render
 
-SCHEMA = json.loads(resources.files("rue.report").joinpath("schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(resources.files("rue.reports").joinpath("schema.json").read_text(encoding="utf-8"))
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \" ' \u2028\u2029 {{ 7*7 }} <!--"
 DOCUMENTS = {
     "with labels": report_samples.sample(),
@@ -130,7 +130,7 @@ def test_no_text_of_the_document_can_become_markup_or_script():
 
 def test_no_script_writes_markup():
     for name in ("words.js", "table.js", "card.js", "readout.js", "page.js"):
-        script = resources.files("rue.report").joinpath(name).read_text(encoding="utf-8")
+        script = resources.files("rue.reports.page").joinpath(name).read_text(encoding="utf-8")
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script)
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
-from rue.randomness import generator
-from rue.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson, variance
+from rue.core.randomness import generator
+from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson, variance
 
 RESAMPLERS = [Multinomial(), BayesianBootstrap(), Poisson(), Jackknife()]
 every_resampler = pytest.mark.parametrize("resampler", RESAMPLERS, ids=repr)

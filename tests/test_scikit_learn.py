@@ -32,8 +32,8 @@ from sklearn.svm import SVC, LinearSVC, LinearSVR
 from sklearn.utils.class_weight import compute_class_weight
 
 import rue
-from rue.data import training_rows
-from rue.errors import DataError, ModelError, SettingError
+from rue.core.errors import DataError, ModelError, SettingError
+from rue.data.rows import training_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 5))

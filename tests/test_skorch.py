@@ -12,7 +12,7 @@ from skorch.helper import SliceDict
 from torch import nn
 
 import rue
-from rue.errors import ModelError, RueWarning, SettingError
+from rue.core.errors import ModelError, RueWarning, SettingError
 from snapshot import changed, module_picture, world_picture
 
 METHOD = rue.LinearRUE(damping=rue.solve.Fixed(1e-3))

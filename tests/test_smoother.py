@@ -16,9 +16,9 @@ from rue.calibrate.nearest import COUNT
 from rue.calibrate.scarcity import FEATURES, support
 from rue.calibrate.smoother import POWERS, smooth
 from rue.calibrate.variance import fit_weights, negative_log_density
-from rue.derivatives import jacobian
-from rue.left_out import leverage
-from rue.solve import NoDamping
+from rue.core.derivatives import jacobian
+from rue.core.one_step import leverage
+from rue.core.solve import NoDamping
 
 seed = st.integers(0, 10_000)
 

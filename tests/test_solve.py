@@ -11,20 +11,11 @@ from hypothesis import strategies as st
 import cases
 import oracles
 import rue
-from rue.data import training_rows
-from rue.errors import NotConvergedError, NotPositiveDefiniteError
-from rue.randomness import generator
-from rue.solve import (
-    Cholesky,
-    ConjugateGradient,
-    Dual,
-    Eigen,
-    Fixed,
-    MeanFraction,
-    NoDamping,
-    SmallestEigenvalue,
-)
-from rue.solve.choice import chosen_solver
+from rue.core.errors import NotConvergedError, NotPositiveDefiniteError
+from rue.core.randomness import generator
+from rue.core.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
+from rue.core.solve.choice import chosen_solver
+from rue.data.rows import training_rows
 
 SOLVERS = {
     "Cholesky": Cholesky(),
@@ -239,7 +230,7 @@ def test_a_dense_matrix_that_does_not_fit_is_refused_with_the_sizes(monkeypatch)
 
 
 def test_free_memory_is_known():
-    from rue.memory import free_bytes
+    from rue.core.memory import free_bytes
 
     assert 2**26 < free_bytes(torch.device("cpu")) < 2**50
 

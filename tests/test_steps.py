@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import rue
-from rue.errors import ModelError
+from rue.core.errors import ModelError
 
 X = torch.randn(12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 METHOD = rue.LinearRUE(damping=rue.solve.Fixed(1e-3))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, log_softmax, softmax
 
-from rue.calibrate.temperature import temperature
+from rue.calibrate.tempering import temperature
 
 seed = st.integers(0, 10_000)
 classes = st.integers(2, 5)

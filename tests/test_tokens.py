@@ -8,7 +8,7 @@ from torch import nn
 
 import rue
 import texts
-from rue.errors import DataError, ShapeError
+from rue.core.errors import DataError, ShapeError
 from texts import NEW_TEXTS, TAGS, TEXTS, padded
 
 METHOD = rue.LinearRUE(damping=rue.solve.NoDamping())

@@ -9,11 +9,11 @@ from torch import nn
 
 import cases
 import rue
-from rue.errors import DataError, ModelError, NumericalError, SettingError
-from rue.experiments import paper_network
-from rue.integrated import Adam, RefitBootstrap, training
-from rue.integrated.training import TrainingSets, objective_of, train
+from rue.cli import paper_network
+from rue.core.errors import DataError, ModelError, NumericalError, SettingError
 from rue.methods.fitting import fitting
+from rue.methods.integrated import Adam, RefitBootstrap, training
+from rue.methods.integrated.training import TrainingSets, objective_of, train
 from snapshot import changed, world_picture
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-12}

@@ -11,9 +11,9 @@ from torch.utils.data import DataLoader
 
 import rue
 import texts
-from rue import derivatives
-from rue.data import training_rows
-from rue.errors import DataError, ModelError, RueWarning, ShapeError
+from rue.core import derivatives
+from rue.core.errors import DataError, ModelError, RueWarning, ShapeError
+from rue.data.rows import training_rows
 from snapshot import changed, module_picture, world_picture
 from texts import LABELS, NEW_TEXTS, TEXTS, padded
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import rue
-from rue.errors import DataError, ModelError
-from rue.models.trees import LEAVES
-from rue.models.ubjson import decode
+from rue.core.errors import DataError, ModelError
+from rue.models.trees.tree_model import LEAVES
+from rue.models.trees.ubjson import decode
 from tree_cases import TOLERANCE, table, targets
 
 lightgbm = pytest.importorskip("lightgbm")

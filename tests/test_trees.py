@@ -8,13 +8,13 @@ import torch
 from scipy.stats import spearmanr
 
 import rue
-from rue.concepts import POINTS
-from rue.data import training_rows
-from rue.derivatives import weighted_gradients
-from rue.errors import DataError, ModelError, SettingError
-from rue.features import coordinates
-from rue.models import scikit_learn_trees
-from rue.models.trees import LEAVES, Ensemble, leaf_penalty, tree_model
+from rue.core.concepts import POINTS
+from rue.core.derivatives import weighted_gradients
+from rue.core.errors import DataError, ModelError, SettingError
+from rue.data.features import coordinates
+from rue.data.rows import training_rows
+from rue.models.trees import scikit_learn as scikit_learn_trees
+from rue.models.trees.tree_model import LEAVES, Ensemble, leaf_penalty, tree_model
 from tree_cases import TOLERANCE, Case, cases, table, targets
 
 pytest.importorskip("lightgbm")

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 import cases
 import rue
-from rue.errors import RueWarning
+from rue.core.errors import RueWarning
 from rue.methods import METHODS
 from snapshot import changed, module_picture, world_picture
 

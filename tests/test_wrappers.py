@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import cases
 import rue
-from rue.errors import ModelError
+from rue.core.errors import ModelError
 from snapshot import changed, module_picture, world_picture
 
 METHOD = rue.LinearRUE(damping=rue.solve.Fixed(1e-2))

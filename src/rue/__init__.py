@@ -1,5 +1,6 @@
 """Audit the predictions of a model that is already trained (Schulam & Saria, AISTATS 2019)."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any, Literal
@@ -8,29 +9,20 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
-from rue import (
-    calibrate,
-    checks,
-    curvature,
-    datasets,
-    errors,
-    evaluate,
-    integrated,
-    left_out,
-    losses,
-    plots,
-    policy,
-    resample,
-    solve,
-    tokens,
-)
-from rue.auditor import Auditor
+from rue import calibrate, checks, evaluate, losses, plots, policy
+from rue.auditing.auditor import Auditor
+from rue.auditing.result import Audit, Interval
+from rue.calibrate import left_out
+from rue.calibrate.left_out import EvidenceRule
 from rue.calibrate.penalty import choose_penalty
 from rue.checks import Check, CheckUp
-from rue.concepts import Model
-from rue.data import Data
+from rue.core import curvature, errors, resample, solve
+from rue.core.concepts import Model
+from rue.core.progress import quiet
+from rue.data import tokens
+from rue.data.rows import Data
+from rue.evaluate import datasets
 from rue.explain import Explanation, Explanations
-from rue.left_out import EvidenceRule
 from rue.methods import (
     RUE,
     BootstrapSGD,
@@ -45,12 +37,11 @@ from rue.methods import (
     LinearRUE,
     NearestNeighbours,
     best_method,
+    integrated,
 )
 from rue.models import best_known, wrap
 from rue.policy import Policy
-from rue.progress import quiet
-from rue.report import Report, report
-from rue.result import Audit, Interval
+from rue.reports import Report, report
 
 __version__ = "0.1.0"
 
@@ -98,6 +89,26 @@ __all__ = [
     "tokens",
     "wrap",
 ]
+
+
+# Public modules that lie inside a room are imported under their public name, too: `from rue.errors import RueError`.
+sys.modules |= {
+    f"{__name__}.{name}": module
+    for name, module in {
+        "curvature": curvature,
+        "datasets": datasets,
+        "errors": errors,
+        "integrated": integrated,
+        "left_out": left_out,
+        "resample": resample,
+        "solve": solve,
+        "tokens": tokens,
+    }.items()
+}
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def audit(

@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import rue
-from rue.errors import DataError, ModelError, RueError, SettingError
-from rue.integrated import INTEGRATED, Adam
+from rue.core.errors import DataError, ModelError, RueError, SettingError
+from rue.methods.integrated import INTEGRATED, Adam
 from snapshot import changed, module_picture, world_picture
 
 pytestmark = pytest.mark.parametrize("name", INTEGRATED)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import cases
 import oracles
 import rue
-from rue.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
-from rue.solve import Fixed, MeanFraction
+from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
+from rue.core.solve import Fixed, MeanFraction
 
 CURVATURES = {"Hessian": rue.curvature.Hessian(), "GaussNewton": rue.curvature.GaussNewton()}
 pytestmark = pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")  # members that drift are not tested here

@@ -12,10 +12,10 @@ import numpy as np
 from rich.console import Console
 
 from rue import datasets
-from rue.experiments import paper_network
-from rue.experiments.paper import parts, protocol, store, work
-from rue.experiments.paper.run import run
-from rue.integrated import PBP, Adam, DeepEnsemble, MCDropout
+from rue.cli import paper_network
+from rue.methods.integrated import PBP, Adam, DeepEnsemble, MCDropout
+from rue_paper import parts, protocol, store, work
+from rue_paper.run import run
 
 NAMES = ("wine", "yacht")  # one with two protocols, one with one
 RECIPE = Adam(epochs=3, batch=16)

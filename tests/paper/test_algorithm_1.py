@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import cases
 import oracles
 import rue
-from rue.randomness import generator
-from rue.resample import Multinomial
-from rue.solve import Fixed, NoDamping
+from rue.core.randomness import generator
+from rue.core.resample import Multinomial
+from rue.core.solve import Fixed, NoDamping
 
 
 def drawn_weights(n: int, members: int, seed: int) -> np.ndarray:

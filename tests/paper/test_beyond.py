@@ -13,14 +13,14 @@ from rich.console import Console
 from scipy.stats import t as student
 
 from rue import datasets
-from rue.experiments.paper import beyond, beyond_page, chosen_network, parts, protocol
-from rue.experiments.paper.chosen_network import Trial, chosen, tried
-from rue.experiments.paper.convergence import LeastSquares, LevenbergMarquardt
-from rue.experiments.paper.results import gather
-from rue.experiments.paper.run import needed, run
-from rue.integrated import Adam, DeepEnsemble
-from rue.integrated.training import Settled
+from rue.methods.integrated import Adam, DeepEnsemble
+from rue.methods.integrated.training import Settled
 from rue.models import wrap
+from rue_paper import beyond, beyond_page, chosen_network, parts, protocol
+from rue_paper.chosen_network import Trial, chosen, tried
+from rue_paper.convergence import LeastSquares, LevenbergMarquardt
+from rue_paper.results import gather
+from rue_paper.run import needed, run
 
 SHORT = Settled(every=2, fall=0.01)
 

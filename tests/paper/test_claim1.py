@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import rue
-from rue.experiments.paper import claim1
-from rue.randomness import generator
-from rue.resample import Multinomial, Poisson
-from rue.solve import NoDamping, SmallestEigenvalue
+from rue.core.randomness import generator
+from rue.core.resample import Multinomial, Poisson
+from rue.core.solve import NoDamping, SmallestEigenvalue
+from rue_paper import claim1
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ import small_run
 import torch
 from rich.console import Console
 
-from rue.experiments.paper import coverage, intervals, page, parts, work
-from rue.experiments.paper.protocol import problems
-from rue.experiments.paper.results import Results, gather
-from rue.experiments.paper.run import needed, run
 from rue.methods import CalibratedRUE
+from rue_paper import coverage, intervals, page, parts, work
+from rue_paper.protocol import problems
+from rue_paper.results import Results, gather
+from rue_paper.run import needed, run
 
 METHOD = CalibratedRUE(seed=3)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import curve_fit
 
-from rue.experiments.paper import figure1
+from rue_paper import figure1
 
 
 @pytest.fixture(scope="module")

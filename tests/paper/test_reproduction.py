@@ -15,10 +15,10 @@ from rich.console import Console
 from scipy.stats import norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
-from rue.errors import DataError, SettingError
-from rue.experiments.paper import fidelity, figure2, page, protocol, published, table1, verdicts, work
-from rue.experiments.paper.results import Results, gather
-from rue.experiments.paper.run import READS, needed, run
+from rue.core.errors import DataError, SettingError
+from rue_paper import fidelity, figure2, page, protocol, published, table1, verdicts, work
+from rue_paper.results import Results, gather
+from rue_paper.run import READS, needed, run
 
 HERE = Path(__file__).parent
 

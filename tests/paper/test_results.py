@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rue import datasets
-from rue.experiments.paper import page, verdicts
+from rue_paper import page, verdicts
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "docs" / "paper"

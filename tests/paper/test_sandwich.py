@@ -6,8 +6,8 @@ import statsmodels.api as sm
 import torch
 
 import rue
-from rue.resample import Poisson
-from rue.solve import NoDamping
+from rue.core.resample import Poisson
+from rue.core.solve import NoDamping
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 import small_run
 
 from rue import datasets
-from rue.experiments.paper import parts, protocol, shift
-from rue.experiments.paper.results import Results
+from rue_paper import parts, protocol, shift
+from rue_paper.results import Results
 
 
 @pytest.fixture

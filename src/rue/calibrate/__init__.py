@@ -1,9 +1,9 @@
 """Leave-one-out by influence, and what comes of it: calibrated variances, intervals, the choice of a penalty."""
 
 from rue.calibrate.conformal import HeldOutScores
-from rue.calibrate.leave_one_out import LeaveOneOut, RefitComparison, compare_with_refits, leave_one_out
+from rue.calibrate.leaving_one_out import LeaveOneOut, RefitComparison, compare_with_refits, leave_one_out
 from rue.calibrate.penalty import PenaltyChoice, PenaltyTrial, choose_penalty
-from rue.calibrate.temperature import Temperature, temperature
+from rue.calibrate.tempering import Temperature, temperature
 
 __all__ = [
     "HeldOutScores",

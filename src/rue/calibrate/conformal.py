@@ -5,15 +5,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.errors import DataError, SettingError, ShapeError
-
-Array = NDArray[np.float64]
-Labels = NDArray[Any]
+from rue.core.arrays import Array, Labels
+from rue.core.errors import DataError, SettingError, ShapeError
 
 SHOWN = 5  # labels named in a sentence; the others are counted
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from rue.calibrate.conformal import percent
 from rue.calibrate.jackknife_plus import jackknife_plus
-from rue.data import Rows
-from rue.features import Array
-from rue.left_out.evidence import Evidence
-from rue.left_out.refits import Refits
+from rue.calibrate.left_out.evidence import Evidence
+from rue.calibrate.left_out.refits import Refits
+from rue.core.arrays import Array
+from rue.data.rows import Rows
 
 BLOCK = 2**22  # pairs of a new and a training row held at once
 

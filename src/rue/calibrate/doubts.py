@@ -5,14 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rue.classify import class_shares, log_likelihood, probability
-from rue.concepts import Model
-from rue.data import Rows
-from rue.derivatives import outputs
-from rue.errors import NumericalError
-from rue.left_out import Evidence
-from rue.left_out.witness import joined
-from rue.trees import leaves
+from rue.calibrate.left_out import Evidence
+from rue.calibrate.left_out.witness import joined
+from rue.core.classify import class_shares, log_likelihood, probability
+from rue.core.concepts import Model
+from rue.core.derivatives import outputs
+from rue.core.errors import NumericalError
+from rue.core.nested import leaves
+from rue.data.rows import Rows
 
 ABSURD = 10.0  # times the targets' own spread: no model of them misses by so much
 WORSE = 1.05  # times it: a model of other targets, or of rows in another order, is no better than their mean

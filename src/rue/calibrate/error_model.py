@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.features import Array
+from rue.core.arrays import Array
 
 TREES = 300
 LEAF = 10  # rows in a leaf, at least

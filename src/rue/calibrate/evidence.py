@@ -5,12 +5,12 @@ from math import log, pi
 import torch
 from torch import Tensor
 
-from rue.concepts import Curvature, Model
-from rue.data import Rows
-from rue.derivatives import outputs
-from rue.errors import NotPositiveDefiniteError, NumericalError, SettingError
-from rue.memory import free_bytes
-from rue.solve.choice import LARGE
+from rue.core.concepts import Curvature, Model
+from rue.core.derivatives import outputs
+from rue.core.errors import NotPositiveDefiniteError, NumericalError, SettingError
+from rue.core.memory import free_bytes
+from rue.core.solve.choice import LARGE
+from rue.data.rows import Rows
 
 
 def log_evidence(model: Model, data: Rows, curvature: Curvature) -> float:

@@ -5,9 +5,8 @@ from numpy.typing import NDArray
 
 from rue.calibrate.conformal import percent, rank, require, rows_needed
 from rue.calibrate.jackknife_plus import check_leverage
-from rue.errors import ShapeError
-
-Array = NDArray[np.float64]
+from rue.core.arrays import Array
+from rue.core.errors import ShapeError
 
 
 def full_conformal(

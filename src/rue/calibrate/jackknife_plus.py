@@ -1,12 +1,10 @@
 """Jackknife+ intervals (Barber et al. 2021) from influence: what each prediction is without each training row."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rue.calibrate.conformal import percent, rank, require, rows_needed
-from rue.errors import NumericalError, ShapeError
-
-Array = NDArray[np.float64]
+from rue.core.arrays import Array
+from rue.core.errors import NumericalError, ShapeError
 
 
 def jackknife_plus(moved: Array, scores: Array, spread: Array, level: float) -> tuple[Array, Array]:

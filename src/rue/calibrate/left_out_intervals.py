@@ -12,11 +12,11 @@ from rue.calibrate.full_conformal import full_conformal
 from rue.calibrate.full_conformal import guarantee as full_conformal_guarantee
 from rue.calibrate.jackknife_plus import guarantee as jackknife_plus_guarantee
 from rue.calibrate.jackknife_plus import jackknife_plus
-from rue.concepts import Inputs, Inverse, Model
-from rue.derivatives import jacobian
-from rue.errors import SettingError
-from rue.features import Array
-from rue.left_out import leverage
+from rue.core.arrays import Array
+from rue.core.concepts import Inputs, Inverse, Model
+from rue.core.derivatives import jacobian
+from rue.core.errors import SettingError
+from rue.core.one_step import leverage
 
 BLOCK = 2**22  # pairs of a new and a training row held at once
 

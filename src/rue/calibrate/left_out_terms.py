@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.smoother import POWERS, Metric, smooth
-from rue.concepts import Objective, Resampler, TrainingSet
-from rue.derivatives import jacobian_batches, weighted_gradients
-from rue.left_out import LeftOut
+from rue.core.concepts import Objective, Resampler, TrainingSet
+from rue.core.derivatives import jacobian_batches, weighted_gradients
+from rue.core.one_step import LeftOut
 
 
 @dataclass(frozen=True)

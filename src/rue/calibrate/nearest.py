@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.concepts import Objective, TrainingSet
-from rue.derivatives import jacobian_batches
-from rue.randomness import generator
+from rue.core.concepts import Objective, TrainingSet
+from rue.core.derivatives import jacobian_batches
+from rue.core.randomness import generator
 
 COUNT = 256  # nearest rows that are compared exactly
 LANDMARKS = 64  # training rows that span the coordinates in which neighbours are looked for

@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from rue.calibrate.evidence import log_evidence
-from rue.calibrate.leave_one_out import GAUSS_NEWTON, optimism, reading
-from rue.concepts import Model
-from rue.errors import ModelError, RueWarning, SettingError
-from rue.left_out import left_out, left_out_losses
-from rue.progress import track
-from rue.randomness import untouched
-from rue.solve.choice import invert
+from rue.calibrate.leaving_one_out import GAUSS_NEWTON, optimism, reading
+from rue.core.concepts import Model
+from rue.core.errors import ModelError, RueWarning, SettingError
+from rue.core.one_step import left_out, left_out_losses
+from rue.core.progress import track
+from rue.core.randomness import untouched
+from rue.core.solve.choice import invert
 
 Criterion = Literal["leave-one-out", "evidence"]
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.features import Array
+from rue.core.arrays import Array
 
 Whether = NDArray[np.bool_]
 

@@ -4,13 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.classify import averaged, log_likelihood
-from rue.concepts import Decision
-
-Array = NDArray[np.float64]
+from rue.core.arrays import Array
+from rue.core.classify import averaged, log_likelihood
+from rue.core.concepts import Decision
 
 LOWEST = 0.25  # of the squared temperature that is best alone: small samples would go lower, and be too sure
 RANGE = 1e4  # of squared temperatures that are looked at, either way

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.nearest import NearestRows, nearest_rows
-from rue.concepts import Inverse, Objective, TrainingSet
-from rue.derivatives import jacobian_batches, outputs
-from rue.errors import SettingError
-from rue.memory import free_bytes
+from rue.core.concepts import Inverse, Objective, TrainingSet
+from rue.core.derivatives import jacobian_batches, outputs
+from rue.core.errors import SettingError
+from rue.core.memory import free_bytes
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 ALL_PAIRS = 20_000  # training rows up to which each is compared with every other; beyond, with the nearest

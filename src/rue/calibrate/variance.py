@@ -6,7 +6,7 @@ from math import inf, isinf
 
 import numpy as np
 
-from rue.features import Array
+from rue.core.arrays import Array
 
 DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, inf)  # of freedom that are tried; infinite is Gaussian
 TINY = 1e-9  # of the mean squared residual: the least variance

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rue.errors import SettingError
+from rue.core.errors import SettingError
 
 SEEDS = range(-(2**63), 2**64)  # what a torch.Generator takes
 

@@ -2,11 +2,11 @@
 
 from math import inf
 
+from rue.calibrate.left_out.rest import CLOSE, Distance, distance
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
 from rue.checks.wrong_loss import better_loss
-from rue.curvature import GaussNewton
-from rue.left_out.rest import CLOSE, Distance, distance
+from rue.core.curvature import GaussNewton
 
 NAME = "at rest"
 # Share of the decrement that another penalty takes away where parameters rest under it; for nets stopped early it

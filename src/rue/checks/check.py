@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from rue.errors import SettingError
+from rue.core.errors import SettingError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,8 @@ from rue.checks.sampling_error import sampling_error
 from rue.checks.solve import solve
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
-from rue.errors import NumericalError, RueError
-from rue.randomness import untouched
+from rue.core.errors import NumericalError, RueError
+from rue.core.randomness import untouched
 
 CHECKS: dict[str, Callable[[Subject], Check | str]] = {
     "mode": mode,

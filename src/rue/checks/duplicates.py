@@ -8,9 +8,9 @@ import numpy as np
 
 from rue.checks.check import ROWS, Check, Light
 from rue.checks.subject import Subject
-from rue.concepts import Inputs
+from rue.core.concepts import Inputs
+from rue.data.features import coordinates
 from rue.explain.people import named
-from rue.features import coordinates
 
 NAME = "duplicates"
 SHARE = 0.01  # of the audited rows, from which on an error measured on them is no longer one of new rows

@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from rue.checks.check import Senseless
-from rue.concepts import Inverse, Model, TrainingSet
-from rue.derivatives import jacobian_batches, outputs, weighted_hessian
-from rue.left_out import leverage
+from rue.core.concepts import Inverse, Model, TrainingSet
+from rue.core.derivatives import jacobian_batches, outputs, weighted_hessian
+from rue.core.one_step import leverage
 
 WORK = 1e12  # n·k·d²: about a minute on one core
 

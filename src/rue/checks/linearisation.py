@@ -4,8 +4,8 @@ import torch
 
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject, only_differences
-from rue.derivatives import member_outputs, outputs, pushed
-from rue.trees import leaves
+from rue.core.derivatives import member_outputs, outputs, pushed
+from rue.core.nested import leaves
 
 NAME = "linearisation"
 REWEIGHTINGS = 8

@@ -7,8 +7,8 @@ import torch
 
 from rue.checks.check import Check, Senseless
 from rue.checks.subject import Subject, some
-from rue.derivatives import outputs
-from rue.models.module import private_copy
+from rue.core.derivatives import outputs
+from rue.models.torch.module import private_copy
 
 NAME = "mode"
 ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-8}  # of the outputs, relative to their size

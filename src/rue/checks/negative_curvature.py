@@ -4,7 +4,7 @@ import torch
 
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
-from rue.curvature import Hessian
+from rue.core.curvature import Hessian
 
 NAME = "negative curvature"
 WORK = 2e10  # n·d², and d³: half a minute on one core (0.5 s for 961 parameters and 1,000 rows)

@@ -10,13 +10,14 @@ from torch.utils.data import DataLoader, Dataset
 
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Audited, Subject, only_differences
-from rue.concepts import Model
-from rue.derivatives import outputs, pushed, weighted_gradients
-from rue.errors import ModelError, SettingError
+from rue.core.arrays import Array
+from rue.core.concepts import Model
+from rue.core.derivatives import outputs, pushed, weighted_gradients
+from rue.core.errors import ModelError, SettingError
+from rue.core.progress import track
+from rue.core.randomness import generator, untouched
+from rue.core.resample import Multinomial
 from rue.models import wrap
-from rue.progress import track
-from rue.randomness import generator, untouched
-from rue.resample import Multinomial
 
 NAME = "refits"
 ALIKE = 0.8  # correlation of changes: .86 to 1.0 for linear models, logistic and Poisson regressions at rest
@@ -27,8 +28,6 @@ LIMITS = (
     f"predicted; red below {LOOSE} or outside {WIDE[0]} to {WIDE[1]}; amber between. Nets move for reasons "
     "that no re-weighting knows: their start, and the order of their rows"
 )
-
-Array = NDArray[np.float64]
 
 
 def refits(subject: Subject) -> Check | str:

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from rue.calibrate.left_out.evidence import Source
+from rue.calibrate.left_out.rest import Reweighted, reweighted
 from rue.checks.check import Senseless
 from rue.checks.hat import Leverages, leverages
-from rue.concepts import CurvatureRule, Facts, Inputs, Model
-from rue.curvature import GaussNewton
-from rue.data import Rows, input_batches
-from rue.derivatives import outputs
-from rue.left_out.evidence import Source
-from rue.left_out.rest import Reweighted, reweighted
-from rue.solve.choice import Inverted, invert, too_large
-from rue.trees import leaves, take
+from rue.core.concepts import CurvatureRule, Facts, Inputs, Model
+from rue.core.curvature import GaussNewton
+from rue.core.derivatives import outputs
+from rue.core.nested import leaves, take
+from rue.core.solve.choice import Inverted, invert, too_large
+from rue.data.rows import Rows, input_batches
 
 UNITS = 32.0  # of rounding, in what is added up over few hundred rows and a solve: less cannot be told from zero
 LOOKED_AT = 200  # rows whose outputs are compared

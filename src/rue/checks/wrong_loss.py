@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from rue.calibrate.left_out.rest import distance, reweighted
 from rue.checks.subject import Subject, gauss_newton
-from rue.data import training_rows
-from rue.errors import RueError
-from rue.left_out.rest import distance, reweighted
+from rue.core.errors import RueError
+from rue.data.rows import training_rows
 from rue.losses import LOSSES
 from rue.losses.torch_losses import Scale
 

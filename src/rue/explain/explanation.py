@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rue.errors import InputError
-from rue.explain.lens import MODEL, Array, Whole
+from rue.core.arrays import Array, Whole
+from rue.core.errors import InputError
+from rue.explain.lens import MODEL
 from rue.explain.missed import Kind
 from rue.explain.people import TrainingTable
 from rue.explain.words import sentence

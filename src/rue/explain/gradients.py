@@ -7,16 +7,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.concepts import Inputs, Inverse, Objective, Resampler
-from rue.data import Rows
-from rue.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
-from rue.errors import ModelError, SettingError
-from rue.explain.lens import ALL, MODEL, Array, Sight, Usual, Whole, of_output
+from rue.core.arrays import Array, Whole
+from rue.core.concepts import Inputs, Inverse, Objective, Resampler
+from rue.core.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
+from rue.core.errors import ModelError, SettingError
+from rue.core.influence import Meat
+from rue.core.nested import take
+from rue.core.one_step import LeftOut, left_out, leverage, step_without
+from rue.core.randomness import generator
+from rue.data.rows import Rows
+from rue.explain.lens import ALL, MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows
-from rue.influence import Meat
-from rue.left_out import LeftOut, left_out, leverage, step_without
-from rue.randomness import generator
-from rue.trees import take
 
 HELD = 2**24  # entries of Jacobians held at once
 

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.concepts import Inputs, Resampler
-from rue.data import Rows
-from rue.explain.lens import MODEL, Array, Sight, Usual, Whole, of_output
+from rue.core.arrays import Array, Whole
+from rue.core.concepts import Inputs, Resampler
+from rue.core.randomness import generator
+from rue.data.rows import Rows
+from rue.explain.lens import MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows
-from rue.models.leaf_influence import LeafInfluence, averaging
-from rue.randomness import generator
+from rue.models.trees.leaf_influence import LeafInfluence, averaging
 
 
 @dataclass(frozen=True)

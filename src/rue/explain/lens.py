@@ -2,15 +2,12 @@
 
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.concepts import Inputs, Resampler
-from rue.data import Rows
+from rue.core.arrays import Array, Whole
+from rue.core.concepts import Inputs, Resampler
+from rue.data.rows import Rows
 
-Array = NDArray[np.float64]
-Whole = NDArray[np.int64]
 MODEL = "the model"
 ALL = -1  # in place of one output: a margin looks at all of them
 

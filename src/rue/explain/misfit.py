@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from rue.calibrate.smoother import POWERS, smooth
-from rue.explain.lens import Array, Usual, Whole
+from rue.core.arrays import Array, Whole
+from rue.explain.lens import Usual
 
 ROWS = 1_000  # training rows that audited ones are compared with, at most
 

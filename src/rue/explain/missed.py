@@ -5,10 +5,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from rue.classify import probability
-from rue.concepts import Decision, Model
-from rue.explain.lens import Array, Lens
-from rue.trees import leaves
+from rue.core.arrays import Array
+from rue.core.classify import probability
+from rue.core.concepts import Decision, Model
+from rue.core.nested import leaves
+from rue.explain.lens import Lens
 
 Kind = Literal["error", "probability", "slope"]
 

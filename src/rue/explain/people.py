@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.data import Rows
-from rue.explain.lens import Array, Whole
+from rue.core.arrays import Array, Whole
+from rue.data.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd

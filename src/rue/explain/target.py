@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rue.concepts import Decision
-from rue.errors import SettingError
-from rue.explain.lens import ALL, Array, Whole
+from rue.core.arrays import Array, Whole
+from rue.core.concepts import Decision
+from rue.core.errors import SettingError
+from rue.explain.lens import ALL
 
 
 class Target(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from rue.errors import ModelError
+from rue.core.errors import ModelError
 from rue.losses.class_weights import one_vs_rest, row_weighted
 from rue.losses.classes import bernoulli, cross_entropy, ordinal
 from rue.losses.counts import gamma, negative_binomial, poisson, tweedie

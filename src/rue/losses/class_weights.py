@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from rue.concepts import Family
-from rue.errors import ShapeError
+from rue.core.concepts import Family
+from rue.core.errors import ShapeError
 from rue.losses.loss import Loss, diagonal, whole
 
 

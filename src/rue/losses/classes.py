@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from rue.concepts import Family
-from rue.errors import DataError, SettingError, ShapeError
+from rue.core.concepts import Family
+from rue.core.errors import DataError, SettingError, ShapeError
 from rue.losses.loss import Loss, diagonal, like_outputs, one_tensor, whole, within
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from rue.concepts import Family
-from rue.errors import SettingError
+from rue.core.concepts import Family
+from rue.core.errors import SettingError
 from rue.losses.loss import FitTargets, Loss, diagonal, like_outputs, within
 
 

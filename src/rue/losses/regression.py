@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rue.concepts import Family
-from rue.errors import SettingError, ShapeError
+from rue.core.concepts import Family
+from rue.core.errors import SettingError, ShapeError
 from rue.losses.loss import Loss, diagonal, like_outputs, one_for_each_row
 
 

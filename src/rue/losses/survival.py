@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rue.concepts import Coupling, Family
-from rue.errors import DataError, ShapeError
+from rue.core.concepts import Coupling, Family
+from rue.core.errors import DataError, ShapeError
 from rue.losses.loss import Loss, one_tensor
 
 

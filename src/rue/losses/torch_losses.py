@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rue.errors import DataError, ModelError, SettingError
+from rue.core.errors import DataError, ModelError, SettingError
 from rue.losses.classes import bernoulli, cross_entropy
 from rue.losses.counts import poisson
 from rue.losses.loss import Loss, one_tensor

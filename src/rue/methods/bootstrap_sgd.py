@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from rue.auditor import Auditor
-from rue.concepts import Model, Resampler
-from rue.derivatives import weighted_gradients
-from rue.errors import SettingError
+from rue.auditing.auditor import Auditor
+from rue.core.concepts import Model, Resampler
+from rue.core.derivatives import weighted_gradients
+from rue.core.errors import SettingError
+from rue.core.randomness import generator
+from rue.core.resample import Multinomial
 from rue.methods.ensemble import Ensemble, check_members
 from rue.methods.fitting import fitting
-from rue.randomness import generator
-from rue.resample import Multinomial
 
 
 @dataclass(frozen=True)

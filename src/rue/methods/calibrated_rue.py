@@ -8,39 +8,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.auditor import Auditor
+from rue.auditing.auditor import Auditor
 from rue.calibrate.error_model import error_covariance, error_model
+from rue.calibrate.left_out import Evidence, EvidenceRule
+from rue.calibrate.left_out.evidence import AtRest
+from rue.calibrate.left_out.outside import kernel_beside
+from rue.calibrate.left_out.rest import is_linear
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.calibrate.left_out_terms import left_out_terms
 from rue.calibrate.scarcity import support
 from rue.calibrate.smoother import POWERS, metric
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
-from rue.concepts import (
-    CurvatureRule,
-    Damping,
-    Facts,
-    Inverse,
-    Model,
-    Resampler,
-    Solver,
-)
-from rue.curvature import GaussNewton
-from rue.errors import ModelError, SettingError
-from rue.features import Array, training_points
-from rue.influence import pull_root
-from rue.left_out import Evidence, EvidenceRule
-from rue.left_out import left_out as left_out_of
-from rue.left_out.evidence import AtRest
-from rue.left_out.outside import kernel_beside
-from rue.left_out.rest import is_linear
+from rue.core.arrays import Array
+from rue.core.concepts import CurvatureRule, Damping, Facts, Inverse, Model, Resampler, Solver
+from rue.core.curvature import GaussNewton
+from rue.core.errors import ModelError, SettingError
+from rue.core.influence import pull_root
+from rue.core.one_step import left_out as left_out_of
+from rue.core.randomness import generator
+from rue.core.resample import Multinomial
+from rue.core.solve.choice import Inverted, invert
+from rue.core.solve.damping import MeanFraction
+from rue.data.features import training_points
 from rue.methods.calibrated_spread import TERMS, CalibratedSpread, Known, View, mean_diagonal
 from rue.methods.fitting import Fitting, Refit, fitting, left_out_noise, residual_covariance
 from rue.methods.outside_numbers import audit_numbers
 from rue.models import best_known
-from rue.randomness import generator
-from rue.resample import Multinomial
-from rue.solve.choice import Inverted, invert
-from rue.solve.damping import MeanFraction
 
 Tails = Literal["student", "gaussian"]
 

@@ -7,17 +7,19 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.error_model import ErrorModel, error_covariance
+from rue.calibrate.left_out import Evidence
+from rue.calibrate.left_out.evidence import AtRest, Honest
+from rue.calibrate.left_out.witness import Witness
 from rue.calibrate.left_out_terms import LeftOutTerms, outer
 from rue.calibrate.scarcity import Support
 from rue.calibrate.smoother import Metric, smooth
-from rue.concepts import Assessment, Inputs, Inverse, Model, Objective
-from rue.derivatives import jacobian, outputs
-from rue.features import Array, Standardiser, coordinates
-from rue.left_out import Evidence, leverage
-from rue.left_out.evidence import AtRest, Honest
-from rue.left_out.witness import Witness
+from rue.core.arrays import Array
+from rue.core.concepts import Assessment, Inputs, Inverse, Model, Objective
+from rue.core.derivatives import jacobian, outputs
+from rue.core.one_step import leverage
+from rue.core.solve.choice import Inverted
+from rue.data.features import Standardiser, coordinates
 from rue.methods.outside_numbers import disagreement
-from rue.solve.choice import Inverted
 
 TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity", "disagreement")
 # The terms that are weighed. Where the left-out rows are an honest model's, the tangent's own terms add noise rather

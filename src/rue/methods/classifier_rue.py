@@ -6,16 +6,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rue.auditor import Auditor
+from rue.auditing.auditor import Auditor
+from rue.calibrate.left_out import Evidence, EvidenceRule, Mixture
+from rue.calibrate.left_out.evidence import AtRest
 from rue.calibrate.left_out_terms import without_own
 from rue.calibrate.shrinkage import Shrinkage, fit_shrinkage
-from rue.concepts import CurvatureRule, Damping, Decision, Facts, Model, Objective, Resampler, Solver
-from rue.curvature import GaussNewton
-from rue.derivatives import jacobian_batches, outputs, weighted_gradients
-from rue.errors import ModelError
-from rue.influence import pull_root
-from rue.left_out import Evidence, EvidenceRule, Mixture
-from rue.left_out.evidence import AtRest
+from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Model, Objective, Resampler, Solver
+from rue.core.curvature import GaussNewton
+from rue.core.derivatives import jacobian_batches, outputs, weighted_gradients
+from rue.core.errors import ModelError
+from rue.core.influence import pull_root
+from rue.core.nested import leaves
+from rue.core.randomness import generator
+from rue.core.resample import Multinomial
+from rue.core.solve.choice import Inverted
 from rue.methods.fitting import Fitting, Refit, fitting
 from rue.methods.margins import GradientMoves, ShrunkMargins, validated
 from rue.methods.outside_classes import seen_from_outside
@@ -23,10 +27,6 @@ from rue.methods.resampled import resampled
 from rue.methods.second_opinion import SecondOpinion
 from rue.methods.witness_lens import witness_lens
 from rue.models import best_known
-from rue.randomness import generator
-from rue.resample import Multinomial
-from rue.solve.choice import Inverted
-from rue.trees import leaves
 
 ROWS = 2_500  # training rows that the weights are fitted on, at most,
 CELLS = 4_000_000  # and entries of their covariances, at least of

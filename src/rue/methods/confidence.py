@@ -5,17 +5,17 @@ from typing import Any, Literal
 
 import torch
 
-from rue.auditor import Auditor
+from rue.auditing.auditor import Auditor
 from rue.calibrate.shrinkage import best_temperature
-from rue.classify import averaged, entropy, wrong
-from rue.concepts import Assessment, Decision, Inputs, Model
-from rue.curvature import GaussNewton
-from rue.derivatives import outputs
-from rue.errors import SettingError
-from rue.left_out import left_out
+from rue.core.classify import averaged, entropy, wrong
+from rue.core.concepts import Assessment, Decision, Inputs, Model
+from rue.core.curvature import GaussNewton
+from rue.core.derivatives import outputs
+from rue.core.errors import SettingError
+from rue.core.nested import leaves
+from rue.core.one_step import left_out
 from rue.methods.classifier_rue import classifier
 from rue.methods.fitting import Fitting, fitting
-from rue.trees import leaves
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.concepts import Inputs, Model
-from rue.data import Rows
-from rue.errors import RueError
-from rue.features import training_points
+from rue.core.concepts import Inputs, Model
+from rue.core.errors import RueError
+from rue.data.features import training_points
+from rue.data.rows import Rows
 from rue.models.tables import table
 
 NEAR = 6  # neighbours, of which one is the other parent

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from rue.concepts import Assessment, Inputs, Model
-from rue.derivatives import member_outputs, outputs
-from rue.errors import NumericalError, SettingError
-from rue.trees import leaves, take
+from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.derivatives import member_outputs, outputs
+from rue.core.errors import NumericalError, SettingError
+from rue.core.nested import leaves, take
 
 MEMBER_BYTES = 2**26  # of members' outputs and hidden layers held at once, roughly
 

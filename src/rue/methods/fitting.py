@@ -14,27 +14,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.auditor import Auditor
+from rue.auditing.auditor import Auditor
+from rue.auditing.trained import Trained
 from rue.calibrate.doubts import doubts
+from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
+from rue.calibrate.left_out.evidence import Source, Training
+from rue.calibrate.left_out.sources import gauge
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
-from rue.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Objective, Resampler, Solver
-from rue.curvature import GaussNewton
-from rue.data import Rows, training_rows
-from rue.derivatives import loss_gradient, outputs
-from rue.errors import ModelError, NumericalError, RueWarning, SettingError
+from rue.core.arrays import Array
+from rue.core.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Objective, Resampler, Solver
+from rue.core.curvature import GaussNewton
+from rue.core.derivatives import loss_gradient, outputs
+from rue.core.errors import ModelError, NumericalError, RueWarning, SettingError
+from rue.core.influence import Meat
+from rue.core.randomness import untouched
+from rue.core.settings import WANTED, check_parts
+from rue.core.solve.choice import Inverted, invert, too_large
+from rue.core.solve.projection import Projection
+from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens
 from rue.explain.lens import Lens
-from rue.features import Array
-from rue.influence import Meat
-from rue.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
-from rue.left_out.evidence import Source, Training
-from rue.left_out.sources import gauge
 from rue.models.again import copies
-from rue.randomness import untouched
-from rue.settings import WANTED, check_parts
-from rue.solve.choice import Inverted, invert, too_large
-from rue.solve.projection import Projection
-from rue.trained import Trained
 
 Refit = Callable[[NDArray[np.int64]], Any] | bool | None
 """How a model is trained from scratch on some rows; False: not at all; None: as an estimator does by itself."""

@@ -9,24 +9,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.auditor import Auditor
+from rue.auditing.auditor import Auditor
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
+from rue.calibrate.left_out.evidence import Honest
+from rue.calibrate.left_out.outside import kernel_beside
 from rue.calibrate.left_out_terms import outer
 from rue.calibrate.shrinkage import best_temperature, tempered_nll
 from rue.calibrate.variance import DEGREES, fit_weights
-from rue.classify import wrong
-from rue.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
-from rue.derivatives import outputs
-from rue.errors import ModelError, RueWarning, SettingError
+from rue.core.arrays import Array, Whole
+from rue.core.classify import wrong
+from rue.core.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
+from rue.core.derivatives import outputs
+from rue.core.errors import ModelError, RueWarning, SettingError
+from rue.core.influence import Meat
+from rue.core.randomness import generator
+from rue.core.resample import Multinomial
+from rue.data.features import Standardiser, coordinates, training_points
 from rue.explain.leaves import LeafLens
-from rue.features import Array, Standardiser, coordinates, training_points
-from rue.influence import Meat
-from rue.left_out.evidence import Honest
-from rue.left_out.outside import kernel_beside
 from rue.methods.fitting import Fitting, fitting
-from rue.models.leaf_influence import LeafInfluence, Whole, leaf_influence
-from rue.randomness import generator
-from rue.resample import Multinomial
+from rue.models.trees.leaf_influence import LeafInfluence, leaf_influence
 
 TERMS = ("noise", "resampling", "error model", "disagreement")
 ROWS = 2_500  # out-of-bag rows that the weights are fitted on, at most

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from rue.auditor import Auditor
-from rue.concepts import Assessment, Inputs, Model
-from rue.derivatives import outputs
+from rue.auditing.auditor import Auditor
+from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.derivatives import outputs
 from rue.methods.fitting import fitting
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from rue.auditor import Auditor
-from rue.concepts import Assessment, Inputs, Model
-from rue.derivatives import outputs
-from rue.errors import SettingError
-from rue.features import Standardiser, coordinates, training_points
+from rue.auditing.auditor import Auditor
+from rue.core.arrays import Array
+from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.derivatives import outputs
+from rue.core.errors import SettingError
+from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
-from rue.result import Array
 
 BANDWIDTHS = tuple(float(h) for h in np.logspace(-1.5, 1.0, 26))  # in standard deviations of the features
 

@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from rue.auditor import Auditor
-from rue.concepts import Assessment, CurvatureRule, Damping, Inputs, Inverse, Model, Solver
-from rue.curvature import Hessian
-from rue.derivatives import jacobian, outputs
-from rue.left_out import leverage
+from rue.auditing.auditor import Auditor
+from rue.core.concepts import Assessment, CurvatureRule, Damping, Inputs, Inverse, Model, Solver
+from rue.core.curvature import Hessian
+from rue.core.derivatives import jacobian, outputs
+from rue.core.one_step import leverage
+from rue.core.randomness import generator
+from rue.core.solve import SmallestEigenvalue
 from rue.methods.ensemble import Ensemble, check_members
 from rue.methods.fitting import fitting
-from rue.randomness import generator
-from rue.solve import SmallestEigenvalue
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rue.auditor import Auditor
-from rue.concepts import (
+from rue.auditing.auditor import Auditor
+from rue.calibrate.left_out.sources import rested_tangent
+from rue.core.concepts import (
     Assessment,
     CurvatureRule,
     Damping,
@@ -20,14 +21,13 @@ from rue.concepts import (
     Solver,
     TrainingSet,
 )
-from rue.curvature import GaussNewton
-from rue.derivatives import jacobian, outputs
-from rue.errors import SettingError
-from rue.influence import Meat, influence, pull_root, pull_root_fits
-from rue.left_out.sources import rested_tangent
+from rue.core.curvature import GaussNewton
+from rue.core.derivatives import jacobian, outputs
+from rue.core.errors import SettingError
+from rue.core.influence import Meat, influence, pull_root, pull_root_fits
+from rue.core.resample import Multinomial, spread
+from rue.core.solve.choice import Inverted
 from rue.methods.fitting import Fitting, fitting
-from rue.resample import Multinomial, spread
-from rue.solve.choice import Inverted
 
 
 @dataclass(frozen=True)

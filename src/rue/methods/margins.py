@@ -8,17 +8,17 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from rue.auditing.held_out import pair
+from rue.calibrate.left_out.witness import joined
 from rue.calibrate.shrinkage import Shrinkage
-from rue.classify import log_likelihood, wrong
-from rue.concepts import Assessment, Decision, Inputs, Inverse, Model
-from rue.data import training_rows
-from rue.derivatives import jacobian, outputs
-from rue.held_out import pair
-from rue.left_out import leverage
-from rue.left_out.witness import joined
+from rue.core.classify import log_likelihood, wrong
+from rue.core.concepts import Assessment, Decision, Inputs, Inverse, Model
+from rue.core.derivatives import jacobian, outputs
+from rue.core.nested import leaves
+from rue.core.one_step import leverage
+from rue.data.rows import training_rows
 from rue.methods.resampled import Resampled
 from rue.methods.second_opinion import SecondOpinion
-from rue.trees import leaves
 
 WARMER = tuple(2.0**power for power in range(-6, 7))  # times the squared temperature, tried on validation rows
 SHARES = tuple(step / 10 for step in range(11))  # and shares of a second opinion

@@ -6,12 +6,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from rue.auditor import Auditor
-from rue.concepts import Assessment, Inputs, Model
-from rue.data import Rows
-from rue.derivatives import loss_gradient, outputs
-from rue.errors import SettingError
-from rue.features import Standardiser, coordinates, training_points
+from rue.auditing.auditor import Auditor
+from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.derivatives import loss_gradient, outputs
+from rue.core.errors import SettingError
+from rue.data.features import Standardiser, coordinates, training_points
+from rue.data.rows import Rows
 from rue.methods.fitting import fitting
 
 

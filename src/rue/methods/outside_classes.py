@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import torch
 
+from rue.calibrate.left_out import Evidence
 from rue.calibrate.shrinkage import Shrinkage, best_temperature, tempered_nll
-from rue.classify import log_likelihood
-from rue.concepts import Decision
-from rue.derivatives import outputs
-from rue.left_out import Evidence
+from rue.core.classify import log_likelihood
+from rue.core.concepts import Decision
+from rue.core.derivatives import outputs
 from rue.methods.crossed import crossed
 from rue.methods.fitting import Fitting
 from rue.methods.margins import OutsideMoves, ShrunkMargins

@@ -8,21 +8,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.auditor import Auditor
+from rue.auditing.auditor import Auditor
 from rue.calibrate.cv_plus import cv_plus
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
+from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out_intervals import RankedRows
 from rue.calibrate.left_out_terms import outer
 from rue.calibrate.scarcity import Values, values_of
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
-from rue.concepts import Assessment, Inputs, Model, Resampler
-from rue.derivatives import outputs
-from rue.features import Array, Standardiser, coordinates, training_points
-from rue.left_out import Evidence
+from rue.core.arrays import Array
+from rue.core.concepts import Assessment, Inputs, Model, Resampler
+from rue.core.derivatives import outputs
+from rue.core.randomness import generator
+from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import Fitting, left_out_noise, residual_covariance
 from rue.methods.resampled import Resampled, resampled
 from rue.methods.witness_lens import witness_lens
-from rue.randomness import generator
 
 TERMS = ("noise", "error model", "disagreement", "resampling")
 GAIN = 0.0125  # nats a row that resampling must be worth: less is chance (eight UCI sets, 14 tables)

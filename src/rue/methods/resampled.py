@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from rue.concepts import Inputs, Objective, Resampler
-from rue.curvature import GaussNewton
-from rue.data import Rows
-from rue.derivatives import jacobian, jacobian_batches
-from rue.influence import pull_root
-from rue.left_out import Evidence, leverage
-from rue.left_out.sources import gauge, rested_tangent
+from rue.calibrate.left_out import Evidence
+from rue.calibrate.left_out.sources import gauge, rested_tangent
+from rue.core.concepts import Inputs, Objective, Resampler
+from rue.core.curvature import GaussNewton
+from rue.core.derivatives import jacobian, jacobian_batches
+from rue.core.influence import pull_root
+from rue.core.one_step import leverage
+from rue.core.solve.choice import Inverted, invert
+from rue.data.rows import Rows
 from rue.methods.fitting import Fitting
-from rue.models.trees import few_numbers
-from rue.solve.choice import Inverted, invert
+from rue.models.trees.tree_model import few_numbers
 
 HIGHEST = 0.9  # leverage that a row is believed to have
 

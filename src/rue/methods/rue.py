@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from rue.auditor import Auditor
-from rue.concepts import CurvatureRule, Damping, Model, Resampler, Solver
-from rue.curvature import Hessian
-from rue.derivatives import weighted_gradients
+from rue.auditing.auditor import Auditor
+from rue.core.concepts import CurvatureRule, Damping, Model, Resampler, Solver
+from rue.core.curvature import Hessian
+from rue.core.derivatives import weighted_gradients
+from rue.core.randomness import generator
+from rue.core.resample import Multinomial
+from rue.core.solve import SmallestEigenvalue
 from rue.methods.ensemble import Ensemble, check_members
 from rue.methods.fitting import fitting
-from rue.randomness import generator
-from rue.resample import Multinomial
-from rue.solve import SmallestEigenvalue
 
 
 @dataclass(frozen=True)

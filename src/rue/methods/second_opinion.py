@@ -5,13 +5,13 @@ from math import exp
 
 from torch import Tensor
 
+from rue.calibrate.left_out.evidence import Honest
+from rue.calibrate.left_out.witness import joined
 from rue.calibrate.shrinkage import Shrinkage, best_temperature
-from rue.classify import class_shares, log_likelihood, probability
-from rue.concepts import Decision, Inputs
-from rue.data import Rows
-from rue.left_out.evidence import Honest
-from rue.left_out.witness import joined
-from rue.trees import leaves
+from rue.core.classify import class_shares, log_likelihood, probability
+from rue.core.concepts import Decision, Inputs
+from rue.core.nested import leaves
+from rue.data.rows import Rows
 
 APART = 0.05  # nats a row between the model's own probabilities and an honest model's: their share falls by e
 

@@ -9,20 +9,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.concepts import Inputs, Model, Resampler
-from rue.data import Rows
+from rue.calibrate.left_out import Evidence
+from rue.calibrate.left_out.forest import ForestModel
+from rue.calibrate.left_out.honest import Mixed
+from rue.calibrate.left_out.witness import codes_of, joined
+from rue.core.arrays import Array, Whole
+from rue.core.concepts import Inputs, Model, Resampler
+from rue.data.features import coordinates
+from rue.data.rows import Rows
 from rue.explain.leaves import LeafLens
 from rue.explain.lens import Sight, Usual
-from rue.features import Array, coordinates
-from rue.left_out import Evidence
-from rue.left_out.forest import ForestModel
-from rue.left_out.honest import Mixed
-from rue.left_out.witness import codes_of, joined
-from rue.models.forest import Forest
-from rue.models.in_bag import in_bag
-from rue.models.leaf_influence import leaf_influence
-
-Whole = NDArray[np.int64]
+from rue.models.trees.forest import Forest
+from rue.models.trees.in_bag import in_bag
+from rue.models.trees.leaf_influence import leaf_influence
 
 
 @dataclass(frozen=True)

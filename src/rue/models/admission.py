@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rue.concepts import Inputs, Model
-from rue.errors import ModelError, RueError, ShapeError
-from rue.trees import leaves, map_leaves, take
+from rue.core.concepts import Inputs, Model
+from rue.core.errors import ModelError, RueError, ShapeError
+from rue.core.nested import leaves, map_leaves, take
 
 
 def admit(model: Model, inputs: Inputs, targets: Any) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.errors import DataError
-
-Whole = NDArray[np.int64]
+from rue.core.arrays import Whole
+from rue.core.errors import DataError
 
 
 @dataclass(frozen=True)

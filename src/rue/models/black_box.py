@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from rue.concepts import Batches, Facts, Family, Inputs
-from rue.errors import DataError, ModelError, RueError, SettingError, ShapeError
+from rue.core.arrays import Array
+from rue.core.concepts import Batches, Facts, Family, Inputs
+from rue.core.errors import DataError, ModelError, RueError, SettingError, ShapeError
 from rue.losses import Loss, as_loss, cross_entropy, squared_error
 from rue.models.labels import label_codes
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points, described, table
-
-Array = NDArray[np.float64]
 
 SAID = "said"  # the part of the inputs that is the model's own word on them
 LEAST = 1e-6  # of a probability, before its logarithm is taken

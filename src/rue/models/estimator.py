@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from rue.concepts import Batches, Coupling, Facts, Family, Inputs, Model, Response
-from rue.errors import DataError
+from rue.core.concepts import Batches, Coupling, Facts, Family, Inputs, Model, Response
+from rue.core.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.errors import DataError, ShapeError
+from rue.core.errors import DataError, ShapeError
 
 SHOWN = 8  # classes named in a message
 

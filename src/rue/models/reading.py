@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.errors import DataError, DeviceError
+from rue.core.errors import DataError, DeviceError
 
 
 def read_leaf(leaf: Any, like: Tensor, *, whole_numbers_in_frames: bool) -> Tensor:

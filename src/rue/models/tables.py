@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.concepts import LEVELS, POINTS
-from rue.errors import DataError, ModelError
+from rue.core.concepts import LEVELS, POINTS
+from rue.core.errors import DataError, ModelError
 
 
 def table(inputs: Any) -> Any:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue import evaluate
-from rue.columns import check_level, columns
-from rue.errors import InputError
+from rue.core.columns import check_level, columns
+from rue.core.errors import InputError
+from rue.evaluate import metrics as evaluate
 from rue.plots.style import COLOURS, GREY, SMALL, one_panel, remark
 
 if TYPE_CHECKING:

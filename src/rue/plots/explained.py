@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from rue.columns import columns
-from rue.errors import ShapeError
+from rue.core.arrays import Array
+from rue.core.columns import columns
+from rue.core.errors import ShapeError
 from rue.explain import Explanation
-from rue.result import Array
 
 
 def of_rows(explanation: Explanation, **named: Any) -> list[Array]:

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue.auditor import Auditor
-from rue.columns import columns
-from rue.errors import InputError, ShapeError
+from rue.auditing.auditor import Auditor
+from rue.auditing.result import Audit
+from rue.core.arrays import Array
+from rue.core.columns import columns
+from rue.core.errors import InputError, ShapeError
 from rue.plots.style import COLOURS, EDGE, SMALL, STYLES, panels, remark
-from rue.result import Array, Audit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

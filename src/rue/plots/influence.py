@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rue.core.arrays import Array
 from rue.explain import Explanation
 from rue.plots.explained import of_rows
 from rue.plots.style import COLOURS, EDGE, GREY, SMALL, one_panel, remark
-from rue.result import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

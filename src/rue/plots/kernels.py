@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rue.core.arrays import Array
 from rue.explain import Explanation
 from rue.plots.explained import of_rows, row_names
 from rue.plots.style import COLOURS, EDGE, GREY, SHADES, SMALL, called, one_panel, panels, remark
-from rue.result import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue.auditor import Auditor
-from rue.columns import columns
-from rue.errors import InputError, ShapeError
+from rue.auditing.auditor import Auditor
+from rue.core.arrays import Array
+from rue.core.columns import columns
+from rue.core.errors import InputError, ShapeError
 from rue.plots.style import COLOURS, SMALL, called, one_panel, remark
-from rue.result import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

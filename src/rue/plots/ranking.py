@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue import evaluate
-from rue.columns import columns
-from rue.errors import InputError
+from rue.core.columns import columns
+from rue.core.errors import InputError
+from rue.evaluate import metrics as evaluate
 from rue.plots.style import COLOURS, GREY, SMALL, STYLES, legend_beside, one_panel, remark
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.policy.losses import Array
+from rue.core.arrays import Array
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rue.errors import DataError, InputError, ShapeError
-from rue.policy.losses import Array, Loss
+from rue.core.arrays import Array
+from rue.core.errors import DataError, InputError, ShapeError
+from rue.policy.losses import Loss
 
 
 class Scored(Protocol):

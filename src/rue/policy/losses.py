@@ -6,9 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.errors import SettingError, ShapeError
-
-Array = NDArray[np.float64]
+from rue.core.arrays import Array
+from rue.core.errors import SettingError, ShapeError
 
 
 class Loss(Protocol):

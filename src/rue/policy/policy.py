@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue.errors import SettingError
+from rue.core.errors import SettingError
 from rue.policy import chow, error_rate_control, risk_control
 from rue.policy.bounds import lower_limit, upper_limit
 from rue.policy.decision import Decision

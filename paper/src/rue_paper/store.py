@@ -1,0 +1,70 @@
+"""Results on disk: a file appears whole or not at all, so that an interrupted run loses and repeats nothing."""
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rue_paper.parts import Arrays
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of results, each named by the work that made it."""
+
+    folder: Path
+
+    def path(self, protocol: str, data: str, part: str, settings: str, splits: Sequence[int]) -> Path:
+        """Where the results of these splits, one after another, belong; other settings have another place."""
+        return self.folder / protocol / data / f"{part}-{splits[0]:02d}-{splits[-1]:02d}-{_mark(settings)}.npz"
+
+    def finished(self, protocol: str, data: str, part: str, settings: str) -> dict[int, Path]:
+        """The file of every split that is there."""
+        found: dict[int, Path] = {}
+        for path in sorted((self.folder / protocol / data).glob(f"{part}-*-{_mark(settings)}.npz")):
+            first, last = path.stem.split("-")[1:3]
+            found |= dict.fromkeys(range(int(first), int(last) + 1), path)
+        return found
+
+    def save(self, path: Path, found: Sequence[Arrays], splits: Sequence[int], facts: dict[str, object]) -> None:
+        """Write under another name, then rename."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        arrays = {
+            f"{split}/{name}": _small(value)
+            for split, own in zip(splits, found, strict=True)
+            for name, value in own.items()
+        }
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        with draft.open("wb") as file:
+            np.savez_compressed(file, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+
+    def load(self, path: Path) -> tuple[dict[int, Arrays], dict[str, object]] | None:
+        """The arrays of each split and the facts; None where there is no such file, or an unreadable one."""
+        try:
+            with path.open("rb") as opened, np.load(opened) as file:
+                facts = json.loads(str(file["facts"]))
+                found: dict[int, Arrays] = {}
+                for key in file.files:
+                    if key != "facts":
+                        split, name = key.split("/", 1)
+                        found.setdefault(int(split), {})[name] = file[key]
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            return None
+        return found, facts
+
+
+def _mark(settings: str) -> str:
+    return hashlib.sha256(settings.encode()).hexdigest()[:8]
+
+
+def _small(values: np.ndarray) -> np.ndarray:
+    """Results in single precision: a run has millions of them."""
+    return np.asarray(values, dtype=np.float32)

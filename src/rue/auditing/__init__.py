@@ -1,0 +1,1 @@
+"""A fitted method and what it returns: the auditor, the audit, held-out rows."""

@@ -1,0 +1,152 @@
+"""What rows held out from training say of an auditor: a scale for its spread, and scores for conformal intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, isinf, log
+from typing import Any
+
+import numpy as np
+
+from rue.auditing.result import Audit, Interval, PredictionSet
+from rue.calibrate.conformal import HeldOutScores, percent
+from rue.calibrate.variance import negative_log_density
+from rue.core.arrays import Array, Labels
+from rue.core.errors import DataError, NumericalError, ShapeError
+
+WORTH = 100  # validation rows that count as much as what the training rows said of the spread
+FEWEST = 2  # validation rows
+SURPRISING = 3.0  # times the expected size of errors
+RANGE = log(1e6)  # of the factor that is looked for, either way
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The factor of all predictive variances, and the scores |error| / spread of each output."""
+
+    variance_factor: float
+    scores: Sequence[HeldOutScores] = field(repr=False)
+    stopping: bool = False  # rows that training may have been stopped on: not quite held out
+
+    def interval(self, prediction: Array, spread: Array, level: float, group: Labels | None) -> Interval:
+        """Split conformal intervals (m, k)."""
+        check_rows(group, len(spread))
+        reach = np.stack([np.broadcast_to(own.reach(level, group), len(spread)) for own in self.scores], axis=1)
+        said = _stopped(level, self.scores[0]) if self.stopping else self.scores[0].guarantee(level, group)
+        if len(self.scores) > 1:
+            said += "; for each output by itself"
+        return Interval(prediction - reach * spread, prediction + reach * spread, said)
+
+
+@dataclass(frozen=True)
+class HeldOutClasses:
+    """The scores 1 − probability of the true class (Sadinle, Lei and Wasserman, 2019)."""
+
+    scores: HeldOutScores = field(repr=False)
+    stopping: bool = False  # as above
+
+    def sets(self, probability: Array, level: float, group: Labels | None) -> PredictionSet:
+        """Split conformal sets: every class whose probability is not below that of most held-out labels."""
+        check_rows(group, len(probability))
+        reach = np.broadcast_to(self.scores.reach(level, group), len(probability))
+        said = _stopped(level, self.scores) if self.stopping else self.scores.guarantee(level, group)
+        said = said.replace("interval", "set").replace("infinite", "of all classes")
+        return PredictionSet(1 - probability <= reach[:, None], said)
+
+
+def pair(validation: Any) -> tuple[Any, Any]:
+    """Validation rows as they must be given."""
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise DataError(
+            f"validation is a {type(validation).__name__}, expected a pair (X, y) of rows that the model was not "
+            "trained on; rows that training was stopped on will do"
+        )
+    X, y = validation
+    if len(y) < FEWEST:
+        raise DataError(
+            f"validation has {len(y)} rows, expected at least {FEWEST}, better a hundred; leave validation= away where "
+            "there are none"
+        )
+    return X, y
+
+
+def surprise(audit: Audit, y: Any) -> tuple[str, ...]:
+    """What to warn of where validation rows are missed by much more than expected."""
+    errors = audit.errors(y)
+    times = np.sqrt(
+        (errors**2).mean(axis=0) / np.diagonal(np.asarray(audit.total_covariance), axis1=1, axis2=2).mean(0)
+    )
+    if float(times.max()) <= SURPRISING:
+        return ()
+    return (
+        f"validation rows are missed by {float(times.max()):.3g} times what the training rows led to expect: are their "
+        "targets in the units of training (standardised, if they were), in the order of the rows, and the rows like "
+        "those of training? Expected errors follow them",
+    )
+
+
+def check_rows(group: Labels | None, rows: int) -> None:
+    """Nothing is broadcast: a label for each row."""
+    if group is not None and group.shape != (rows,):
+        raise ShapeError(f"group has shape {group.shape} for {rows} audited rows; give one label for each")
+
+
+def _stopped(level: float, scores: HeldOutScores) -> str:
+    return (
+        f"approximately {percent(level)}, not guaranteed: split conformal on n = {scores.scores.size} validation rows; "
+        "where training was stopped on them, errors there are a little smaller than on new rows"
+    )
+
+
+def held_out_classes(audit: Audit, y: Any, group: Any = None, stopping: bool = False) -> HeldOutClasses:
+    """Measure an audit of held-out rows by their labels."""
+    missed = 1 - np.exp(audit.log_prob(y))
+    labels = None if group is None else np.asarray(group)
+    return HeldOutClasses(HeldOutScores(missed.clip(min=0), labels), stopping)
+
+
+def held_out(audit: Audit, y: Any, group: Any = None, stopping: bool = False) -> HeldOut:
+    """Measure an audit of held-out rows by their targets."""
+    errors = audit.errors(y)
+    covariance = np.asarray(audit.total_covariance)
+    _check(errors, covariance)
+    factor = variance_factor(errors, covariance, audit.degrees)
+    if stopping:  # the spread was calibrated on the training rows already: few rows correct it a little
+        factor **= len(errors) / (len(errors) + WORTH)
+    spread = np.sqrt(factor * np.diagonal(covariance, axis1=1, axis2=2))
+    labels = None if group is None else np.asarray(group)
+    scores = tuple(HeldOutScores(np.abs(e) / s, labels) for e, s in zip(errors.T, spread.T, strict=True))
+    return HeldOut(factor, scores, stopping)
+
+
+def variance_factor(errors: Array, covariance: Array, degrees: float) -> float:
+    """The factor of covariances (c, k, k) under which errors (c, k) are most likely.
+
+    >>> variance_factor(np.array([[2.0], [-2.0]]), np.ones((2, 1, 1)), float("inf"))
+    4.0
+    """
+    from scipy.optimize import minimize_scalar
+
+    if isinf(degrees):
+        white = np.einsum("ci,cij,cj->c", errors, np.linalg.inv(covariance), errors)
+        return float(white.mean()) / errors.shape[1]
+
+    def nll(log_factor: float) -> float:
+        return float(negative_log_density(errors, exp(log_factor) * covariance, degrees).mean())
+
+    return exp(float(minimize_scalar(nll, bounds=(-RANGE, RANGE), method="bounded").x))
+
+
+def _check(errors: Array, covariance: Array) -> None:
+    bad = ~np.isfinite(errors).all(axis=1)
+    if bad.any():
+        raise DataError(f"{bad.sum()} of {bad.size} held-out rows have a target that is no finite number; drop them")
+    if not errors.any():
+        raise DataError(
+            "every held-out target equals its prediction, so there is no error to measure a spread by; give the "
+            "targets of rows that nothing was trained on"
+        )
+    if np.linalg.eigvalsh(covariance).min() <= 0:
+        raise NumericalError(
+            "the predictive covariance of some held-out rows is singular, so no factor makes their errors likely; use "
+            "a method with a variance, or more neighbours"
+        )

@@ -1,0 +1,19 @@
+"""What a method was fitted to, kept for those who ask why, or whether the audit is to be believed."""
+
+from dataclasses import dataclass, field
+
+from rue.calibrate.left_out.evidence import Source
+from rue.core.concepts import CurvatureRule, Resampler
+from rue.core.solve.choice import Inverted
+from rue.data.rows import Rows
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The training rows, and the factored curvature of methods that have one."""
+
+    data: Rows = field(repr=False)
+    curvature: CurvatureRule | None = None
+    inverted: Inverted | None = field(default=None, repr=False)
+    resampler: Resampler | None = None  # of methods whose spread is that of resampling
+    source: Source | None = None  # of left-out predictions, of methods that calibrate by them

@@ -1,0 +1,115 @@
+"""A forest as witness: trees that never saw a row speak for it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.calibrate.left_out.witness import Witness, codes_of, joined
+from rue.core.arrays import Array, Whole
+from rue.core.concepts import Decision, Inputs, Objective, TrainingSet
+from rue.core.derivatives import outputs
+from rue.core.nested import take
+from rue.data.features import Standardiser, coordinates, training_points
+
+TREES, FEWEST = 300, 100  # at most and at least, of so many rows that all trees together are grown on
+WORK = 100_000
+ROWS = 800  # that a tree is grown on, at most
+FEATURES = 1 / 3  # of the columns that a split may look at
+LEAF = 2  # rows in a leaf of classes, at least: their shares are no decisions
+FOLDS = 10  # where rows are grouped: forests that never saw the group
+OUT = 0.37  # of the trees have not drawn a row: 1/e
+
+
+@dataclass(frozen=True)
+class ForestModel:
+    """Outputs at new inputs: means of targets, or logarithms of the classes' shares."""
+
+    forest: Any = field(repr=False)
+    standardise: Standardiser = field(repr=False)
+    decision: Decision | None
+    least: float  # of a share, before it becomes a logit
+    units: Standardiser = field(repr=False)  # of numbers: trees take small ones for equal
+    place: Whole = field(repr=False)  # (n,), the rows in the order in which trees draw them
+
+    def __call__(self, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) in float64."""
+        return self.outputs(_said(self.forest, self.standardise(coordinates(inputs)).astype(np.float32)))
+
+    def outputs(self, means: Array) -> Tensor:
+        """Leaf means (c, k) as outputs."""
+        if self.decision is None:
+            return torch.from_numpy(means * self.units.scale + self.units.mean)
+        found = torch.from_numpy(means)
+        if self.decision == "largest":
+            return found.clamp_min(self.least).log()
+        return torch.logit(found, eps=self.least)
+
+
+def forest_witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
+    """Grow a forest on all rows; a row is told by the trees that have not drawn it, a group by forests without it."""
+    standardise, found = training_points(data)
+    batches = list(data.batches())
+    k = outputs(model, take(batches[0].inputs, slice(0, 1))).shape[1]
+    codes, decision = codes_of(model, joined([batch.targets for batch in batches]), k).numpy(), model.family.decision
+    weight, unit = data.weight.numpy(), data.unit.numpy()
+    place = np.lexsort(np.hstack([found, weight[:, None]]).T)  # trees draw rows by their place
+    points, units = found[place].astype(np.float32), Standardiser.of(codes)
+    values = units(codes[place]) if decision is None else codes[place]
+    grown = _forest(len(points), decision is not None, seed)
+    target = values[:, 0] if values.shape[1] == 1 else values
+    counted = None if (weight == 1).all() else weight[place]
+    forest = grown.fit(points, target, sample_weight=counted)
+    apart = (
+        _out_of_bag(forest, points, values, weight[place])
+        if data.units == data.n
+        else _without_group(forest, points, target, weight[place], unit[place])
+    )
+    says = ForestModel(forest, standardise, decision, 1 / (4 * len(points)), units, place)
+    return Witness(says, says.outputs(apart[np.argsort(place)]), {"witness_trees": len(forest.estimators_)})
+
+
+def _forest(n: int, classes: bool, seed: int) -> Any:
+    """Classes are regressed as yes and no: their leaf means are shares."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    rows = min(n, ROWS)
+    return RandomForestRegressor(
+        int(np.clip(WORK // rows, FEWEST, TREES)),
+        min_samples_leaf=LEAF if classes else 1,
+        max_features=FEATURES,
+        max_samples=None if n <= ROWS else ROWS,
+        random_state=seed,
+        n_jobs=torch.get_num_threads(),
+    )
+
+
+def _out_of_bag(forest: Any, points: Any, values: Array, weight: Array) -> Array:
+    """The mean (n, columns) over the trees that have not drawn a row; one that all have drawn gets the usual value."""
+    total, count = np.zeros_like(values), np.zeros(len(values))
+    for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
+        unseen = np.ones(len(values), dtype=bool)
+        unseen[drawn] = False
+        if unseen.any():
+            total[unseen] += _said(tree, points[unseen])
+        count += unseen
+    usual = np.average(values, axis=0, weights=weight)
+    return np.where(count[:, None] > 0, total / np.maximum(count, 1)[:, None], usual)
+
+
+def _without_group(forest: Any, points: Any, target: Array, weight: Array, unit: Any) -> Array:
+    from sklearn.base import clone
+    from sklearn.model_selection import GroupKFold
+
+    found = np.empty((len(target), 1 if target.ndim == 1 else target.shape[1]))
+    for kept, held in GroupKFold(min(FOLDS, len(np.unique(unit)))).split(points, groups=unit):
+        own = clone(forest).set_params(n_estimators=max(1, round(OUT * len(forest.estimators_))))
+        own.fit(points[kept], target[kept], sample_weight=weight[kept])
+        found[held] = _said(own, points[held])
+    return found
+
+
+def _said(forest: Any, points: Any) -> Array:
+    return np.asarray(forest.predict(points), dtype=np.float64).reshape(len(points), -1)

@@ -1,0 +1,71 @@
+"""What honest models say of new inputs: a refitted tangent, a kernel model, or a mix of both."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rue.calibrate.left_out.evidence import Honest
+from rue.calibrate.left_out.tangent import Tangent
+from rue.core.classify import log_likelihood, probability
+from rue.core.concepts import Decision, Inputs
+from rue.core.derivatives import outputs
+
+LEAST = 1e-12  # of a probability, before it becomes a logit
+SHARES = 41  # of the first of two models that are tried, from none to all
+
+
+@dataclass(frozen=True)
+class OfTangent:
+    """The refitted tangent."""
+
+    tangent: Tangent = field(repr=False)
+
+    def __call__(self, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) in float64."""
+        return outputs(self.tangent, inputs).double()
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A share of one honest model and the rest of another: of outputs, or of the classes' probabilities."""
+
+    first: Honest
+    second: Honest
+    share: float
+    decision: Decision | None
+
+    def __call__(self, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) in float64."""
+        return mixed(self.decision, self.first(inputs), self.second(inputs), self.share)
+
+
+def mixed(decision: Decision | None, first: Tensor, second: Tensor, share: float) -> Tensor:
+    """Outputs (c, k) between two: numbers in between, or the logits of probabilities in between.
+
+    >>> mixed(None, torch.tensor([[1.0]]), torch.tensor([[3.0]]), 0.25)
+    tensor([[2.5000]])
+    """
+    if decision is None or share in (0.0, 1.0):
+        return share * first + (1 - share) * second
+    if decision == "largest":
+        return (share * first.softmax(-1) + (1 - share) * second.softmax(-1)).clamp_min(LEAST).log()
+    return torch.logit(share * first.sigmoid() + (1 - share) * second.sigmoid(), eps=LEAST)
+
+
+def share_of_first(decision: Decision | None, first: Tensor, second: Tensor, targets: Any, weight: Tensor) -> float:
+    """The share of the first under which left-out outputs (n, k) of both together are best."""
+    if decision is None:
+        apart, missed = first - second, targets - second
+        least = weight @ missed.square()  # of every output, so that their units do not matter
+        counts = weight[:, None] / torch.where(least > 0, least, 1.0)
+        square = float((counts * apart.square()).sum())
+        best = float((counts * apart * missed).sum()) / square if square > 0 else 1.0
+        return min(1.0, max(0.0, best))
+
+    def likelihood(share: float) -> float:
+        shares = probability(decision, mixed(decision, first, second, share))
+        return float(weight @ log_likelihood(decision, shares, targets))
+
+    return max(torch.linspace(0, 1, SHARES).tolist(), key=likelihood)

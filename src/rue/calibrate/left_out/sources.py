@@ -1,0 +1,304 @@
+"""Where left-out predictions come from: the model itself, its tangent refitted, a witness, or what a rule chooses."""
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from rue.calibrate.left_out.evidence import AtRest, Evidence, Honest, Own, Source, Training
+from rue.calibrate.left_out.folds import folded, usual
+from rue.calibrate.left_out.honest import Mixed, OfTangent, mixed, share_of_first
+from rue.calibrate.left_out.outside import can_be_witnessed, witnessed
+from rue.calibrate.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
+from rue.calibrate.left_out.tangent import RefittedTangent, at_own, refitted_tangent
+from rue.calibrate.left_out.witness import Witness, joined, witness
+from rue.core.concepts import Facts, Model, Objective
+from rue.core.curvature import GaussNewton
+from rue.core.derivatives import outputs
+from rue.core.errors import ModelError, RueError, SettingError, ShapeError
+from rue.core.nested import leaves
+from rue.core.one_step import left_out
+from rue.core.solve.choice import invert
+from rue.data.rows import Rows
+
+UNASKED = 30.0  # seconds that trainings nobody asked for may take in all
+FAR = 1.0  # resampling steps in the raw gradient: such parameters are not at rest in any metric
+OFF = 0.3  # and above which an asked-for influence is warned of
+CROWDED = 0.2  # effective parameters a row above which influence is not to be relied on (docs/practice.md)
+# A network's gradients were shaped by the very labels that are left out of its tangent: the more of the rows' freedom
+# it takes, the less its tangent's left-out predictions are to be believed; from a third of it on, not at all
+LEAK = 3.0
+MUCH = 2.0  # times the tangent's left-out loss: such a witness knows too little to be preferred (26 networks: .3 to 1)
+
+
+@dataclass(frozen=True)
+class Influence:
+    """The model itself, taken to be at rest: exact for linear models at a stationary point of their objective."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
+        """One step for each left-out unit."""
+        _needs_parameters(model)
+        found = _at_rest(model, data, own, "as asked")
+        rest = found.rest
+        assert rest is not None
+        share = effective_share(rest, data)
+        if not model.family.stationary or share <= OFF or is_linear(model, data):
+            return found
+        said = (
+            f"{rest.left.effective:.0f} effective parameters are {share:.0%} of the {data.n} rows': left-out "
+            "errors by influence came out up to four times too large for networks with so many, so that expected "
+            "errors and intervals are likely too wide; leave left_out= to the rule, or give validation= rows"
+        )
+        return replace(found, warning=said)
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """The tangent of a network, refitted; without an `l2`, under the penalty whose left-out loss is least.
+
+    Shrunk towards the `centre` of `rue.wrap`, else towards zero.
+    """
+
+    l2: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.l2 is not None and not 0 < self.l2 < float("inf"):
+            raise SettingError(f"l2 must be a finite number above 0, or None to have it chosen, got {self.l2!r}")
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
+        """Refit, and leave every unit out of the refitted tangent."""
+        _needs_parameters(model)
+        found = refitted_tangent(model, data, model.centre, self.l2, seed, gauge(model, data))
+        return _of_tangent(found, data, "as asked")
+
+
+@dataclass(frozen=True)
+class KernelWitness:
+    """A kernel model of the same rows; resampling of a network is still that of its refitted tangent."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
+        """Leave every unit out of the kernel model."""
+        seen = _witness(model, data, seed)
+        if seen is None:
+            raise ModelError(
+                "a kernel witness needs rows of one length, and squared error, yes-or-no or one-of-k classes; use "
+                "left_out=Linearised()"
+            )
+        if model.family.outside:
+            return Evidence.of(model, data, "witness", "as asked", seen.prediction, seen.says, seen.facts)
+        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        return _evidence("witness", "as asked", _resting(found, data), seen.prediction, data, seen.says, _facts(found))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Influence where the model is at rest and few parameters decide it, or it is linear in them; else a `Mixture`."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:
+        """Measure how far from rest the model is, and choose."""
+        family = model.family
+        if training is not None and training.asked:
+            return usual(data).gather(model, data, own, seed, training)
+        if family.outside and can_be_witnessed(model):
+            return _from_outside(model, data, seed, training)
+        if family.coupled or not family.joint or not family.stationary:
+            return _at_rest(model, data, own, "the model minimises no smooth sum over rows that could be refitted")
+        if model.stated:
+            rested, why = _stated(model, data, own, seed)
+            rested = rested or _contradicted(model, data, seed)
+        else:
+            rested, why = _inferred(model, data, seed), "the penalty is not known, and no l2 has the parameters at rest"
+        if rested is None:
+            return _mixed(model, data, own, seed, why)
+        assert rested.rest is not None
+        share = effective_share(rested.rest, data)
+        if share <= CROWDED or is_linear(model, data):
+            return rested
+        crowded = (
+            f"the parameters are at rest, but their effective number is {share:.0%} of the rows': influence is then "
+            "far off for a model that is not linear in them"
+        )
+        return _mixed(model, data, own, seed, crowded)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The refitted tangent and a kernel witness, in the shares under which left-out predictions are best."""
+
+    def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
+        """Leave every unit out of both."""
+        _needs_parameters(model)
+        return _mixed(model, data, own, seed, "as asked")
+
+
+def _needs_parameters(model: Model) -> None:
+    if not model.family.gradients:
+        raise ModelError(
+            "a model that is known by its predictions alone has no tangent; leave left_out= away, or give "
+            "left_out=rue.left_out.Witnesses()"
+        )
+
+
+def _from_outside(model: Model, data: Rows, seed: int, training: Training | None) -> Evidence:
+    """Refits where they take next to nothing, else witnesses alone."""
+    why = (
+        "other rows would have grown other trees, which those it has do not show"
+        if model.family.grown
+        else "nothing is known of the model but what it predicts"
+    )
+    if training is None:
+        return witnessed(model, data, seed, why)
+    folds = usual(data)
+    try:
+        found = folded(model, data, folds, seed, training, why, UNASKED)
+    except Exception as error:  # nobody asked for copies: a class of one row, few rows, whatever training raises
+        return witnessed(model, data, seed, f"{why}; copies cannot be trained ({error})")
+    if isinstance(found, Evidence):
+        return found
+    took = (
+        f"{folds.count} trainings would take {found:.0f} s or more, and no more than {UNASKED:.0f} s are spent unasked"
+    )
+    return witnessed(model, data, seed, f"{why}; {took}: left_out=rue.left_out.Folds() asks for them")
+
+
+def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent | None:
+    """The tangent of a model whose penalty is not known, at rest; None where it cannot be refitted."""
+    found = _under_found_l2(model, data, seed)
+    if found is not None:
+        return found
+    try:
+        return refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+    except RueError:  # a loss that is not convex in the outputs
+        return None
+
+
+def effective_share(rest: AtRest, data: Rows) -> float:
+    """Effective parameters for each free output of a row."""
+    free = max(1, rest.left.fitted.shape[1] - (rest.objective.family.decision == "largest"))
+    return rest.left.effective / (data.n * free)
+
+
+def gauge(model: Objective, data: Rows) -> int:
+    """The number of logits of which only differences matter; else zero."""
+    if model.family.decision != "largest":
+        return 0
+    return outputs(model, next(data.batches()).inputs).shape[1]
+
+
+def _at_rest(model: Model, data: Rows, own: Own, why: str) -> Evidence:
+    inverted = own()
+    rest = AtRest(model, inverted, left_out(model, data, inverted.inverse))
+    return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, {})
+
+
+def _stated(model: Model, data: Rows, own: Own, seed: int) -> tuple[Evidence | None, str]:
+    """Influence where the model is at rest under its penalty; and how far it is."""
+    seen = reweighted(model, data, seed)
+    if raw_steps(seen, penalty_gradient(model)) > FAR:  # no need to factor anything
+        return None, "under the stated penalty the parameters are far from rest"
+    steps = distance(model, seen, own().inverse).steps
+    if steps <= CLOSE:
+        return _at_rest(model, data, own, f"the parameters are at rest, {steps:.1g} resampling steps away"), ""
+    return None, f"under the stated penalty the parameters are {steps:.2g} resampling steps from rest"
+
+
+def _contradicted(model: Model, data: Rows, seed: int) -> Evidence | None:
+    """Influence under another l2 than the stated one, where the parameters are at rest under that."""
+    found = _inferred(model, data, seed)
+    if found is None:
+        return None
+    size = f"an l2 of {found.facts['l2_found']:.3g} on the summed loss" if found.facts["l2_found"] else "no penalty"
+    said = (
+        f"the stated penalty is not the one these parameters were trained with: they are at rest under {size}, which "
+        "was taken instead; a sum may have been taken for a mean (n times), the squared error for one without its ½, "
+        "or AdamW's decay for a penalty"
+    )
+    return replace(found, why=said, warning=said)
+
+
+def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
+    """Influence under the l2 that explains the gradient best, where the parameters are at rest under it."""
+    found = _under_found_l2(model, data, seed)
+    if found is None:
+        return None
+    l2 = found.model.strength
+    why = f"no penalty was stated, and the parameters are at rest under an l2 of {l2:.3g}"
+    rest = _resting(found, data)
+    return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, {"l2_found": l2})
+
+
+def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | None:
+    """The tangent at the model's own parameters, where these are at rest under some l2."""
+    seen = reweighted(model, data, seed)
+    away = (model.theta - model.centre.to(model.theta)).double()
+    size = float(away @ away)
+    l2 = max(0.0, -float(seen.whole @ away) / size) if size > 0 else 0.0
+    undetermined = l2 == 0 and model.theta.numel() > data.n * outputs(model, next(data.batches()).inputs).shape[1]
+    if undetermined or raw_steps(seen, l2 * away) > FAR:
+        return None
+    tangent = at_own(model, model.centre, l2)
+    inverted = invert(GaussNewton().at(tangent, data), None, None, gauge(model, data))
+    if inverted.damped.warning or distance(tangent, seen, inverted.inverse).steps > CLOSE:
+        return None
+    return RefittedTangent(tangent, inverted, limit=False)
+
+
+def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
+    """The tangent and the witness together; the tangent alone where there can be no witness."""
+    try:
+        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+    except RueError as error:
+        return _at_rest(model, data, own, f"{why}; its tangent cannot be refitted ({error})")
+    seen = _witness(model, data, seed)
+    if seen is None:
+        return _of_tangent(found, data, why)
+    rest, decision = _resting(found, data), model.family.decision
+    targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
+    first, second = rest.left.prediction, seen.prediction
+    best = share_of_first(decision, first, second, targets, data.weight.to(first.device))
+    alone, judged = (_evidence("witness", why, rest, each, data, None, {}).loss for each in (first, second))
+    poor = judged > MUCH * alone
+    share = best if poor else min(best, max(0.0, 1 - LEAK * effective_share(rest, data)))
+    prediction = mixed(decision, first, second, share)
+    honest = Mixed(OfTangent(found.model), seen.says, share, decision)
+    facts = {**_facts(found), "tangent_share": share, **seen.facts}
+    source: Source = "linearised and witness" if share else "witness"
+    made = _evidence(source, why, rest, prediction, data, honest, facts)
+    return replace(made, warning=_poor(judged, alone)) if poor else made
+
+
+def _poor(witnessed: float, alone: float) -> str:
+    return (
+        f"a kernel model of the same rows misses left-out rows by far more (mean loss {witnessed:.3g}) than the "
+        f"network's own tangent ({alone:.3g}), as it does where inputs are ids, images or texts: expected errors rest "
+        "on the tangent, which is not blind to labels that the network has learnt by heart, and may be off either way; "
+        "give validation= rows"
+    )
+
+
+def _of_tangent(found: RefittedTangent, data: Rows, why: str) -> Evidence:
+    rest = _resting(found, data)
+    return _evidence("linearised", why, rest, rest.left.prediction, data, OfTangent(found.model), _facts(found))
+
+
+def _resting(found: RefittedTangent, data: Rows) -> AtRest:
+    return AtRest(found.model, found.inverted, left_out(found.model, data, found.inverted.inverse))
+
+
+def _facts(found: RefittedTangent) -> Facts:
+    return {"tangent_penalty": found.model.strength, "tangent_penalty_at_limit": found.limit}
+
+
+def _witness(model: Model, data: Rows, seed: int) -> Witness | None:
+    """None where rows are no points of one space, or outputs are not free of each other."""
+    if not can_be_witnessed(model):
+        return None
+    try:
+        return witness(model, data, seed)
+    except ShapeError:  # texts that were padded batch by batch
+        return None
+
+
+def _evidence(
+    source: Source, why: str, rest: AtRest, prediction: Tensor, data: Rows, honest: Honest | None, facts: Facts
+) -> Evidence:
+    return Evidence.of(rest.objective, data, source, why, prediction, honest, facts, rest)

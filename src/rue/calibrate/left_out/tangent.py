@@ -1,0 +1,184 @@
+"""A network's tangent: the model that is linear in the parameters and equals the network to first order at theta."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from rue.calibrate.left_out.affine import FeatureRows
+from rue.calibrate.left_out.path import best_refit, downhill, gradient, value_of
+from rue.calibrate.left_out.rest import distance, reweighted
+from rue.calibrate.left_out.spectrum import spectrum
+from rue.core.concepts import Batch, Coupling, Family, Inputs, Objective, TrainingSet
+from rue.core.curvature import GaussNewton
+from rue.core.derivatives import jacobian, jacobian_batches, on_the_tangent, outputs
+from rue.core.nested import take
+from rue.core.randomness import generator
+from rue.core.solve.choice import Inverted, invert
+
+ENTRIES = 1_500  # outputs of rows that the penalty is chosen on, at most,
+NUMBERS = 2**28  # and entries of their gradients
+DIRECTIONS = 600  # of parameters that are looked along where the loss is not squared error
+SETTLED = 0.3  # of a resampling step: less is not seen in a left-out prediction
+STEPS = 2  # of Newton's method over all rows, at most,
+CHEAP = 2e10  # and none where forming the curvature alone takes a second or more
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """f(x) + J(x)(θ − θ̂) with the penalty ½λ Σ metric·(θ − centre)², at parameters of its own."""
+
+    inner: Objective = field(repr=False)  # the network, at its own θ̂
+    theta: Tensor = field(repr=False)  # (d,)
+    centre: Tensor = field(repr=False)  # (d,)
+    strength: float  # λ
+    metric: Tensor = field(repr=False)  # (d,)
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (c, k): one pass forward and one along the tangent."""
+        return on_the_tangent(self.inner, theta, inputs)
+
+    def jacobian(self, inputs: Inputs) -> Tensor:
+        """The network's own, whatever theta is."""
+        return jacobian(self.inner, inputs)
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """½λ Σ metric·(θ − centre)²."""
+        return 0.5 * self.strength * (self.metric.to(theta) * (theta - self.centre.to(theta)).square()).sum()
+
+    def at(self, theta: Tensor) -> Self:
+        """The same at other parameters."""
+        return replace(self, theta=theta.to(self.theta))
+
+    @property
+    def family(self) -> Family:
+        """What the outputs mean."""
+        return self.inner.family
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,)."""
+        return self.inner.loss(outputs, targets)
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """∂²ℓ/∂f², where it is known."""
+        return self.inner.loss_hessian(outputs, targets)
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """The loss of a family whose rows are coupled."""
+        return self.inner.coupling(outputs, targets, weight)
+
+
+@dataclass(frozen=True)
+class RefittedTangent:
+    """The tangent at rest on all training rows, with its curvature."""
+
+    model: Tangent
+    inverted: Inverted
+    limit: bool  # the search for a penalty ended at its limit
+
+
+def refitted_tangent(
+    model: Objective, data: TrainingSet, centre: Tensor, strength: float | None, seed: int, logits: int = 0
+) -> RefittedTangent:
+    """Refit the tangent under a penalty of this strength; without one, the strength whose left-out loss is least."""
+    if strength is not None:
+        start, limit = at_own(model, centre, strength), False
+    else:
+        start, limit = _searched(model, data, centre, seed)
+    settled, inverted = settle(start, data, seed, logits)
+    return RefittedTangent(settled, inverted, limit)
+
+
+def at_own(model: Objective, centre: Tensor, strength: float) -> Tangent:
+    """The tangent at the network's own parameters, under a plain l2."""
+    return Tangent(model, model.theta, centre, strength, torch.ones_like(model.theta))
+
+
+def settle(start: Tangent, data: TrainingSet, seed: int, logits: int) -> tuple[Tangent, Inverted]:
+    """Bring a tangent to rest on all rows: one step for squared error, a few for other convex losses.
+
+    A left-out prediction is honest wherever the fit stands: a few steps from a good start do.
+    """
+    curvature = GaussNewton().at(start, data)
+    model, inverted = start, invert(curvature, None, None, logits)
+    if model.family.gaussian:  # the curvature is the same everywhere, and one step is exact
+        step = inverted.inverse.solve(gradient(model, data)[None]).vectors[0]
+        return model.at(model.theta.double() - step), inverted
+    work = curvature.rank * curvature.size * min(curvature.rank, curvature.size)
+    for _ in range(STEPS if work <= CHEAP else 0):
+        if distance(model, reweighted(model, data, seed), inverted.inverse).steps <= SETTLED:
+            break
+        slope = gradient(model, data)
+        step = inverted.inverse.solve(slope[None]).vectors[0]
+        model, _ = downhill(model, data, step, value_of(model, data), float(slope @ step))
+        inverted = invert(GaussNewton().at(model, data), None, None, logits)
+    return model, inverted
+
+
+def _searched(model: Objective, data: TrainingSet, centre: Tensor, seed: int) -> tuple[Tangent, bool]:
+    """The strength by left-out loss on some of the rows, and where the tangent of these rows rests under it."""
+    seen = _some_rows(model, data, centre, seed)
+    wide = torch.cat([batch.inputs["features"] for batch in seen.parts])
+    n, k, d = wide.shape
+    weight = seen.weight.to(wide.device).repeat_interleave(k)
+    most = None if model.family.gaussian else DIRECTIONS
+    metric = _metric(wide.view(n * k, d)[weight > 0], model.theta.double())
+    found = spectrum(wide.view(n * k, d) * metric.rsqrt(), weight, most)
+    basis = metric.rsqrt()[:, None] * found.basis
+    best = best_refit(model, along(seen, basis), found.values)
+    theta = centre.double() + basis @ best.model.theta
+    return Tangent(model, theta.to(model.theta), centre, best.model.strength, metric), best.limit
+
+
+def _metric(gradients: Tensor, theta: Tensor) -> Tensor:
+    """The largest squared gradient of every parameter (d,): a penalty in it does not know the parameters' units.
+
+    Not the mean: a parameter that only few rows move would be let go to fit them. One that no row moves is shrunk by
+    its own size, as strongly as others are by theirs.
+    """
+    found = gradients.square().amax(0)
+    typical = float((found * theta.square()).mean())
+    unmoved = torch.where(theta != 0, typical / theta.square(), 1.0)
+    return torch.where(found > 0, found, unmoved)
+
+
+def along(rows: FeatureRows, basis: Tensor) -> FeatureRows:
+    """The same rows in the coordinates of a basis (q, r)."""
+    parts = tuple(
+        batch._replace(inputs={"offset": batch.inputs["offset"], "features": batch.inputs["features"] @ basis})
+        for batch in rows.parts
+    )
+    return replace(rows, parts=parts)
+
+
+def _some_rows(model: Objective, data: TrainingSet, centre: Tensor, seed: int) -> FeatureRows:
+    """Offsets f − J(θ̂ − centre) and gradients J in float64, of whole units drawn at random."""
+    k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
+    most = min(ENTRIES // k if model.family.gaussian else ENTRIES, NUMBERS // (k * model.theta.numel()))
+    chosen = some_units(data, most, seed)
+    moved = (model.theta - centre.to(model.theta)).double()
+    parts, start = [], 0
+    for batch, wide in jacobian_batches(model, data):
+        here = torch.nonzero(chosen[batch.rows]).flatten()
+        if not len(here):
+            continue
+        features = wide[here.to(wide.device)].double()
+        kept = take(batch.inputs, here.to(wide.device))
+        offset = outputs(model, kept).double() - features @ moved
+        rows = slice(start, start + len(here))
+        start = rows.stop
+        inputs = {"offset": offset, "features": features}
+        parts.append(Batch(inputs, take(batch.targets, here.to(wide.device)), batch.weight[here.to(wide.device)], rows))
+    unit = torch.unique(data.unit[chosen], return_inverse=True)[1]
+    return FeatureRows(tuple(parts), data.weight[chosen], unit, int(unit.max()) + 1)
+
+
+def some_units(data: TrainingSet, most: int, seed: int) -> Tensor:
+    """Which rows (n,) belong to units drawn until about `most` rows are in; all, where they are no more."""
+    if data.n <= most:
+        return torch.ones(data.n, dtype=torch.bool)
+    order = torch.randperm(data.units, generator=generator(seed))
+    sizes = torch.bincount(data.unit, minlength=data.units)[order]
+    count = max(2, int((sizes.cumsum(0) <= most).sum()))
+    return torch.isin(data.unit, order[:count])

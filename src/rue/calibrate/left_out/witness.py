@@ -1,0 +1,227 @@
+"""A witness: a second, cheap model of the same rows, a kernel's, whose left-out predictions are honest.
+
+Where a network's own left-out predictions are not to be had, or not good enough, those of another model bound its
+errors: what the witness misses, and how far witness and network disagree, which no label is needed for.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.calibrate.left_out.affine import FeatureRows
+from rue.calibrate.left_out.evidence import Honest
+from rue.calibrate.left_out.path import best_refit
+from rue.calibrate.left_out.spectrum import FLAT, spectrum
+from rue.calibrate.left_out.tangent import some_units
+from rue.core.concepts import Batch, Coupling, Facts, Family, Inputs, Objective, TrainingSet
+from rue.core.derivatives import outputs
+from rue.core.nested import leaves, map_leaves, take
+from rue.data.features import Standardiser, coordinates, training_points
+from rue.losses.classes import bernoulli, cross_entropy
+from rue.losses.loss import Loss
+
+CELLS = 2**25  # entries of its features, at most
+MIXES = (  # shares of a linear, a wide and a narrow radial kernel
+    (1.0, 0.0, 0.0),
+    (0.95, 0.05, 0.0),
+    (0.8, 0.2, 0.0),
+    (0.5, 0.5, 0.0),
+    (0.0, 1.0, 0.0),
+    (0.5, 0.25, 0.25),
+    (0.0, 0.5, 0.5),
+    (0.0, 0.0, 1.0),
+)
+NARROW = 4.0  # times the inverse width of the wide kernel, whose squared width is the median squared distance
+STRENGTHS = tuple(10.0**power for power in range(-6, 3))  # that kernels are compared with
+LIMIT = 1 - 1e-9  # of a leverage
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a witness may take to learn."""
+
+    rows: int  # that it learns from, at most; it has not seen the others
+    compared: int  # of them that a kernel is chosen by
+    directions: int  # of all outputs together, where the loss is not squared error
+
+
+WHOLE = Size(2_000, 500, 600)
+QUICK = Size(700, 400, 450)  # of one of two
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """1 + a mix of a linear and two radial kernels on standardised inputs."""
+
+    shares: tuple[float, float, float]
+    width: float  # the median squared distance of two training rows
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """Similarities (c, w)."""
+        linear, wide, narrow = self.shares
+        apart = squared_distance(a, b) / self.width
+        return 1 + linear * (a @ b.T) / a.shape[1] + wide * (-apart).exp() + narrow * (-NARROW * apart).exp()
+
+
+@dataclass(frozen=True)
+class KernelModel:
+    """Outputs at new inputs, from their similarities to the rows it learnt from."""
+
+    kernel: Kernel
+    standardise: Standardiser = field(repr=False)
+    points: Tensor = field(repr=False)  # (w, p)
+    basis: Tensor = field(repr=False)  # (w, r), from similarities to features
+    offset: Tensor = field(repr=False)  # (k,)
+    coefficients: Tensor = field(repr=False)  # (k, r)
+
+    def __call__(self, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) in float64."""
+        points = torch.as_tensor(self.standardise(coordinates(inputs))).to(self.points)
+        return self.offset + self.kernel(points, self.points) @ self.basis @ self.coefficients.T
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A model fitted to the training rows, and what it says of the training rows without them."""
+
+    says: Honest
+    prediction: Tensor = field(repr=False)  # (n, k), of the training rows without their own unit
+    facts: Facts = field(default_factory=dict, repr=False)
+
+
+def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) -> Witness:
+    """Choose a kernel and a penalty by leave-one-out; rows beyond its size are held out from the witness altogether."""
+    standardise, found = training_points(data)
+    place = model.theta.device
+    chosen = some_units(data, size.rows, seed)
+    inside = torch.nonzero(chosen).flatten().to(place)
+    seen, weight = torch.as_tensor(found, device=place)[inside], data.weight.to(place)[inside]
+    k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
+    targets = take(joined([batch.targets for batch in data.batches()]), inside)
+    codes = codes_of(model, targets, k)
+    offset = weight @ codes / weight.sum() if model.family.gaussian else codes.new_zeros(k)
+    kernel = _best_kernel(seen, codes, weight, size.compared)
+    features, basis, values = _features(kernel(seen, seen), weight, _most(model, len(seen), k, size.directions))
+    inputs = {"offset": offset.expand(len(seen), k), "features": _for_each_output(features, k)}
+    unit = torch.unique(data.unit[chosen], return_inverse=True)[1]
+    rows = FeatureRows(
+        (Batch(inputs, targets, weight, slice(0, len(seen))),), data.weight[chosen], unit, int(unit.max()) + 1
+    )
+    best = best_refit(model if model.family.gaussian else LabelLoss.of(model), rows, values.repeat(k), k)
+    says = KernelModel(kernel, standardise, seen, basis, offset, best.model.theta.view(k, -1))
+    prediction = torch.cat([says(batch.inputs) for batch in data.batches()])
+    prediction[inside] = best.left.prediction
+    return Witness(says, prediction, {"witness_kernel": kernel.shares})
+
+
+@dataclass(frozen=True)
+class LabelLoss:
+    """The likelihood of labels: weights of classes and smoothed labels tilt a network, and not who judges it."""
+
+    model: Objective = field(repr=False)  # whose classes they are
+    plain: Loss
+
+    @classmethod
+    def of(cls, model: Objective) -> "LabelLoss":
+        """Of the classes that the model tells apart."""
+        return cls(model, cross_entropy() if model.family.decision == "largest" else bernoulli())
+
+    @property
+    def family(self) -> Family:
+        """What the outputs mean."""
+        return self.model.family
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """−log p of each label (n,)."""
+        return self.plain.value(outputs, self._labels(outputs, targets))
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """∂²ℓ/∂f² (n, k, k)."""
+        return None if self.plain.hessian is None else self.plain.hessian(outputs, self._labels(outputs, targets))
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """The model's own, where its rows are coupled."""
+        return self.model.coupling(outputs, targets, weight)
+
+    def _labels(self, outputs: Tensor, targets: Any) -> Tensor:
+        labels: Tensor = leaves(targets)[0]  # weights come after them
+        return labels.to(outputs) if labels.is_floating_point() else labels
+
+
+def joined(parts: list[Any]) -> Any:
+    """Batches of targets as one."""
+    flat = iter([torch.cat(list(same)) for same in zip(*(leaves(part) for part in parts), strict=True)])
+    return map_leaves(lambda _: next(flat), parts[0])
+
+
+def codes_of(model: Objective, targets: Any, k: int) -> Tensor:
+    """Numbers (n, columns) that can be regressed: the targets themselves, classes as yes and no."""
+    first: Tensor = leaves(targets)[0].double()
+    if model.family.decision == "largest" and first.dim() == 1:
+        return torch.nn.functional.one_hot(first.long(), k).double()
+    return first.reshape(len(first), -1)
+
+
+def squared_distance(a: Tensor, b: Tensor) -> Tensor:
+    """(c, w), exactly zero between equal rows, so that the order of rows never matters."""
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
+
+
+def _best_kernel(points: Tensor, codes: Tensor, weight: Tensor, most: int) -> Kernel:
+    """The mix whose ridge regression of the codes has the least leave-one-out error, over a few penalties.
+
+    Some rows are enough to compare by: every mix costs their number cubed.
+    """
+    place = torch.from_numpy(np.lexsort(points.cpu().numpy().T))  # whatever the order of the rows
+    some = place[torch.linspace(0, len(points) - 1, min(len(points), most)).long()].to(points.device)
+    points, codes, weight = points[some], codes[some], weight[some]
+    apart = squared_distance(points, points)
+    positive = apart[apart > 0]
+    width = float(positive.median()) if len(positive) else 1.0
+    kernels = [Kernel(shares, width) for shares in MIXES]
+    return min(kernels, key=lambda kernel: _left_out_error(kernel(points, points), codes, weight))
+
+
+def _left_out_error(gram: Tensor, codes: Tensor, weight: Tensor) -> float:
+    """The least mean squared leave-one-out residual of a kernel ridge regression: (y − Hy)/(1 − h)."""
+    root = weight.sqrt()
+    values, vectors = torch.linalg.eigh(root[:, None] * gram * root)
+    values = values.clamp_min(0)
+    centred = root[:, None] * _in_own_units(codes - weight @ codes / weight.sum(), weight)
+    along = vectors.T @ centred
+    errors = []
+    for strength in STRENGTHS:
+        share = values / (values + strength * float(values.mean()))
+        free = 1 - (vectors.square() @ share).clamp_max(LIMIT)
+        errors.append(float(((centred - vectors @ (share[:, None] * along)) / free[:, None]).square().sum()))
+    return min(errors)
+
+
+def _in_own_units(centred: Tensor, weight: Tensor) -> Tensor:
+    """Every column (n,) of many in units of its own spread: a sum over them knows no units."""
+    spread = (weight @ centred.square() / weight.sum()).sqrt()
+    return centred / torch.where(spread > 0, spread, 1.0)
+
+
+def _features(gram: Tensor, weight: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Features (w, r) of the rows, how to find those of others from their similarities, and the spectrum (r,)."""
+    values, vectors = torch.linalg.eigh(gram)
+    kept = torch.nonzero(values > FLAT * values[-1]).flatten()[-most:]
+    root = values[kept].sqrt()
+    own = spectrum(vectors[:, kept] * root, weight)
+    return (vectors[:, kept] * root) @ own.basis, (vectors[:, kept] / root) @ own.basis, own.values
+
+
+def _most(model: Objective, rows: int, k: int, directions: int) -> int:
+    """Directions of the kernel that are kept."""
+    room = max(8, CELLS // (rows * k * k))
+    return min(rows, room) if model.family.gaussian else min(rows, room, max(8, directions // k))
+
+
+def _for_each_output(features: Tensor, k: int) -> Tensor:
+    """(w, r) -> (w, k, k·r): every output has coefficients of its own."""
+    eye = torch.eye(k, dtype=features.dtype, device=features.device)
+    return torch.einsum("wr,jl->wjlr", features, eye).reshape(len(features), k, -1)

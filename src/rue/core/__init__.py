@@ -1,0 +1,1 @@
+"""The mathematics over protocols: derivatives, curvature, solving, resampling, influence, one row left out."""

@@ -1,0 +1,346 @@
+"""Every derivative of a Objective, each written once, streaming over batches.
+
+Derivatives are taken in the model's dtype; sums over rows are kept in float64. Where a model cannot be
+vectorised over rows (recurrent kernels, data-dependent control flow) a loop takes over: slower, never wrong.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import jacrev, jvp, vjp, vmap
+
+from rue.core.concepts import Batch, Inputs, Objective, TrainingSet
+from rue.core.errors import DerivativeError, NumericalError
+from rue.core.nested import leaves, map_leaves, take
+from rue.core.progress import track
+
+CHUNK_BYTES = 2**24  # of Jacobian rows held at once: what stays close to a processor
+CUDA_CHUNK_BYTES = 2**28  # a GPU wants larger pieces
+WIDE_ROW_BYTES = 2**20  # a row of the Jacobian that is so wide is never close to a processor, and
+WIDE_CHUNK_BYTES = 2**26  # many of them at once cost less each
+FEW = 16  # outputs up to which a known Jacobian is the cheapest way to pull one vector back
+VECTORS = 32  # in one block of curvature products: 8 to 32 measured best (FACTS, numerics)
+
+
+def outputs(model: Objective, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
+    """Outputs (c, k), as the user's own model returns them."""
+    with torch.no_grad():
+        return model.predict(model.theta if theta is None else theta, inputs)
+
+
+def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
+    """Outputs (b, c, k) of many parameter vectors (b, d)."""
+
+    def at_once(block: Tensor) -> Tensor:
+        return vmap(lambda theta: model.predict(theta, inputs))(block)
+
+    def one_by_one(block: Tensor) -> Tensor:
+        return torch.stack([model.predict(theta, inputs) for theta in block])
+
+    with torch.enable_grad():  # the plain kernels, which can be vectorised; nothing here requires a gradient
+        return _first_that_works(at_once, one_by_one, thetas)
+
+
+def loss_gradient(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
+    """r = ∂ℓᵢ/∂f at outputs (c, k): (c, k)."""
+    with torch.enable_grad():
+        at = predicted.detach().requires_grad_()
+        return _finite(_gradient(model.loss(at, targets).sum(), at), "the loss")
+
+
+def loss_hessian(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
+    """Λ = ∂²ℓᵢ/∂f² at outputs (c, k): (c, k, k)."""
+    known = model.loss_hessian(predicted.detach().double(), targets)  # saturated classes are lost in single precision
+    if known is not None:
+        return _finite(known, "the loss")
+    with torch.enable_grad():
+        at = predicted.detach().requires_grad_()
+        slope = _gradient(model.loss(at, targets).sum(), at, keep=True)
+        rows = [_gradient(slope[:, j].sum(), at, keep=True).detach() for j in range(at.shape[1])]
+    return _finite(torch.stack(rows, dim=1), "the loss")
+
+
+def weighted_hessian(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
+    """wᵢΛᵢ (c, k, k) in float64; rows that are coupled are one block (1, n, n)."""
+    if model.family.coupled:
+        return model.coupling(predicted.detach(), batch.targets, batch.weight).curvature.unsqueeze(0)
+    return batch.weight[:, None, None] * loss_hessian(model, predicted, batch.targets).double()
+
+
+def jacobian(model: Objective, inputs: Inputs) -> Tensor:
+    """∂f/∂θ for every row: (c, k, d)."""
+    known = model.jacobian(inputs)
+    if known is not None:
+        return known
+
+    def at_once(rows: Inputs) -> Tensor:
+        return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
+
+    def one_by_one(rows: Inputs) -> Tensor:
+        return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
+
+    with torch.enable_grad():
+        return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
+
+
+def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
+    """J v for every row of (r, d): (c, k, r). Costs a forward pass for each vector, whatever the number of outputs."""
+
+    def at_once(block: Tensor) -> Tensor:
+        moved = vmap(lambda v: jvp(lambda theta: model.predict(theta, inputs), (model.theta,), (v,))[1])(block)
+        return moved.permute(1, 2, 0)
+
+    def backwards(block: Tensor) -> Tensor:
+        theta = model.theta.detach().requires_grad_()
+        predicted = model.predict(theta, inputs)
+        probe = torch.zeros_like(predicted, requires_grad=True)
+        pulled = _gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
+        return _pull_many(pulled, probe, block).permute(1, 2, 0)
+
+    with torch.enable_grad():
+        found = _first_that_works(at_once, backwards, vectors.to(model.theta))
+    return _finite(found.detach(), "the model")
+
+
+def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
+    """f(x) + J(x)(θ − θ̂) with J at the model's own θ̂: (c, k), to differentiate with respect to θ."""
+    at = model.theta
+
+    def at_once(away: Tensor) -> Tensor:
+        return torch.add(*jvp(lambda where: model.predict(where, inputs), (at,), (away,)))
+
+    def by_rows(away: Tensor) -> Tensor:
+        return outputs(model, inputs) + jacobian(model, inputs).to(away) @ away
+
+    found: Tensor = _first_that_works(at_once, by_rows, theta.to(at) - at)
+    return found
+
+
+def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
+    """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
+    known = model.jacobian(inputs) if cotangents.shape[1] <= FEW else None
+    if known is not None:
+        return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
+
+    def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
+        return vjp(lambda at: _one_row(model, at, row), theta)[1](cotangent)[0]
+
+    def at_once(pair: tuple[Inputs, Tensor]) -> Tensor:
+        rows, weights = pair
+        return vmap(pull, in_dims=(None, 0, 0))(model.theta, rows, weights)
+
+    def one_by_one(pair: tuple[Inputs, Tensor]) -> Tensor:
+        rows, weights = pair
+        return torch.stack([_row_pull(model, row, u) for row, u in zip(_each_row(rows), weights, strict=True)])
+
+    with torch.enable_grad():
+        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
+
+
+def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
+    """Training rows with their output Jacobians (c, k, d), in chunks that fit in memory."""
+    for batch in track("Jacobians", data.batches()):
+        k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
+        for part in _chunks(batch, _chunk_rows(model, k)):
+            yield part, jacobian(model, part.inputs)
+
+
+def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
+    """Training rows with the gradients of their weighted losses (c, d) in float64: the rows of Lᵀ."""
+    if model.family.coupled:
+        yield _coupled_gradients(model, data)
+        return
+    for batch in track("gradients", data.batches()):
+        for part in _chunks(batch, _chunk_rows(model, 1)):
+            slope = loss_gradient(model, outputs(model, part.inputs), part.targets)
+            yield part, part.weight.unsqueeze(-1) * pulled_back(model, part.inputs, slope).double()
+
+
+def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:
+    """L w for each of b weight vectors (b, n): (b, d) in float64."""
+    total = torch.zeros(len(weights), model.theta.numel(), dtype=torch.float64, device=model.theta.device)
+    for part, gradients in gradient_batches(model, data):
+        total += weights[:, part.rows].to(total) @ gradients
+    return total
+
+
+def hessian_product(model: Objective, data: TrainingSet, vectors: Tensor) -> Tensor:
+    """∇²(Σᵢ ℓᵢ) times every row of (r, d), in float64."""
+
+    def products(batch: Batch) -> Callable[[Tensor], Tensor]:
+        theta = model.theta.detach().requires_grad_()
+        slope = _gradient(_objective(model, model.predict(theta, batch.inputs), batch), theta, keep=True)
+        return lambda block: _pull_many(slope, theta, block)
+
+    return _summed_products(model, data, vectors, products)
+
+
+def gauss_newton_product(model: Objective, data: TrainingSet, vectors: Tensor) -> Tensor:
+    """Σᵢ JᵢᵀΛᵢJᵢ times every row of (r, d), in float64."""
+
+    def products(batch: Batch) -> Callable[[Tensor], Tensor]:
+        theta = model.theta.detach().requires_grad_()
+        predicted = model.predict(theta, batch.inputs)
+        curvature = weighted_hessian(model, predicted, batch).to(predicted)
+        probe = torch.zeros_like(predicted, requires_grad=True)
+        pulled = _gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
+
+        def multiply(block: Tensor) -> Tensor:
+            pushed = _pull_many(pulled, probe, block)  # (r, c, k) = J v
+            blocks = pushed.view(len(block), *curvature.shape[:2])  # coupled rows are one block
+            return _pull_many(predicted, theta, torch.einsum("cij,rcj->rci", curvature, blocks).view_as(pushed))
+
+        return multiply
+
+    return _summed_products(model, data, vectors, products)
+
+
+def penalty_product(model: Objective, vectors: Tensor) -> Tensor:
+    """∇²R times every row of (r, d), in float64."""
+    with torch.enable_grad():
+        theta = model.theta.detach().double().requires_grad_()
+        slope = _gradient(model.penalty(theta), theta, keep=True)
+        blocks = [_pull_many(slope, theta, block.double()) for block in vectors.split(VECTORS)]
+    return torch.cat(blocks)
+
+
+def _summed_products(
+    model: Objective, data: TrainingSet, vectors: Tensor, products: Callable[[Batch], Callable[[Tensor], Tensor]]
+) -> Tensor:
+    """Add products over rows, a block of vectors at a time: a block holds the hidden layers once for each vector."""
+    total = torch.zeros_like(vectors, dtype=torch.float64)
+    rows = data.n if model.family.coupled else max(64, 16 * _chunk_rows(model, VECTORS))  # d is wider than any layer
+    for part in (part for batch in data.batches() for part in _chunks(batch, rows)):
+        with torch.enable_grad():
+            multiply = products(part)
+            for start in range(0, len(vectors), VECTORS):
+                block = vectors[start : start + VECTORS].to(model.theta.dtype)
+                total[start : start + VECTORS] += multiply(block).detach().double()
+    return total
+
+
+def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
+    """Σ wᵢℓᵢ of a batch, to differentiate."""
+    if model.family.coupled:
+        return model.coupling(predicted, batch.targets, batch.weight).objective
+    losses = model.loss(predicted, batch.targets)
+    return (batch.weight.to(losses) * losses).sum()
+
+
+def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tensor]:
+    """The pull of every row's weight through all outputs, (n, d): for Cox's likelihood, score residuals."""
+    batch = whole(data)
+    parts = [jacobian(model, part.inputs).double() for part in _chunks(batch, _chunk_rows(model, 1))]
+    slope = model.coupling(outputs(model, batch.inputs), batch.targets, batch.weight).slope
+    return batch, slope @ torch.cat(parts)[:, 0]
+
+
+def whole(data: TrainingSet) -> Batch:
+    """All rows as one batch, for a family whose rows are coupled."""
+    (batch,) = data.batches()
+    return batch
+
+
+def _gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:
+    """First derivative; zero where the value does not depend on `at`."""
+    if not value.requires_grad:
+        return torch.zeros_like(at)
+    (found,) = torch.autograd.grad(value, at, cotangent, create_graph=keep, allow_unused=True)
+    return torch.zeros_like(at) if found is None else found
+
+
+def _pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
+    """Derivative of `value` in the direction of each of r cotangents, with one graph."""
+    if not value.requires_grad:
+        return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device)
+
+    def at_once(block: Tensor) -> Tensor | None:
+        (found,) = torch.autograd.grad(value, at, block, is_grads_batched=True, retain_graph=True, allow_unused=True)
+        return found
+
+    def one_by_one(block: Tensor) -> Tensor | None:
+        parts = [torch.autograd.grad(value, at, one, retain_graph=True, allow_unused=True)[0] for one in block]
+        return None if parts[0] is None else torch.stack(parts)
+
+    found = _first_that_works(at_once, one_by_one, cotangents)
+    return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device) if found is None else found
+
+
+def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
+    """Vectorised where the model allows it, else a loop; a failure of the loop is the user's to see."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
+            warnings.filterwarnings("ignore", "`torch.jit.script`")  # forward derivatives use it inside torch itself
+            return at_once(argument)
+    except torch.OutOfMemoryError as error:
+        raise NumericalError(
+            f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"
+        ) from error
+    except Exception:  # a model may meet vectorised tensors with any error of its own
+        try:
+            return one_by_one(argument)
+        except (RuntimeError, NotImplementedError) as error:
+            raise DerivativeError(f"the model cannot be differentiated here: {error}") from error
+
+
+def _finite(derivative: Tensor, of: str) -> Tensor:
+    """A derivative that is NaN or infinite is none."""
+    bad = ~torch.isfinite(derivative).flatten(1).all(1)
+    if bool(bad.any()):
+        raise DerivativeError(
+            f"the derivative of {of} is NaN or infinite at {int(bad.sum())} of {len(bad)} rows; look for square roots "
+            "or norms of zero, logarithms and divisions there"
+        )
+    return derivative
+
+
+def _one_row(model: Objective, theta: Tensor, row: Inputs) -> Tensor:
+    return model.predict(theta, map_leaves(lambda leaf: leaf.unsqueeze(0), row)).squeeze(0)
+
+
+def _row_jacobian(model: Objective, row: Inputs) -> Tensor:
+    """(k, d) of one row, by plain backward passes."""
+    with torch.enable_grad():
+        theta = model.theta.detach().requires_grad_()
+        predicted = model.predict(theta, row)[0]
+        rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
+    return torch.stack([torch.zeros_like(theta) if found is None else found for found in rows]).detach()
+
+
+def _row_pull(model: Objective, row: Inputs, cotangent: Tensor) -> Tensor:
+    """Jᵀu (d,) of one row, by one plain backward pass."""
+    theta = model.theta.detach().requires_grad_()
+    return _gradient(model.predict(theta, row)[0], theta, cotangent=cotangent.to(theta)).detach()
+
+
+def _each_row(inputs: Inputs) -> Iterator[Inputs]:
+    for i in range(len(leaves(inputs)[0])):
+        yield take(inputs, slice(i, i + 1))
+
+
+def _chunk_rows(model: Objective, vectors: int) -> int:
+    """How many rows at once, if each makes this many vectors of d float64 numbers."""
+    row = max(1, 8 * vectors * model.theta.numel())
+    if model.theta.device.type != "cpu":
+        return max(1, CUDA_CHUNK_BYTES // row)
+    return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)
+
+
+def _chunks(batch: Batch, size: int) -> Iterator[Batch]:
+    length = batch.rows.stop - batch.rows.start
+    for a in range(0, length, size):
+        part = slice(a, min(a + size, length))
+        rows = slice(batch.rows.start + part.start, batch.rows.start + part.stop)
+        yield Batch(take(batch.inputs, part), take(batch.targets, part), batch.weight[part], rows)
+
+
+def input_chunks(model: Objective, inputs: Inputs) -> Iterator[Inputs]:
+    """Cut a batch of inputs so that its Jacobian fits in memory."""
+    k = outputs(model, take(inputs, slice(0, 2))).shape[1]  # two rows: one without an axis of rows may pass
+    size = _chunk_rows(model, k)
+    for a in range(0, len(leaves(inputs)[0]), size):
+        yield take(inputs, slice(a, a + size))

@@ -1,0 +1,21 @@
+"""Solvers and damping rules: a damped curvature, factored once, solved for many right-hand sides."""
+
+from rue.core.solve.conjugate_gradient import ConjugateGradient
+from rue.core.solve.damping import Fixed, MeanFraction, NoDamping, SmallestEigenvalue
+from rue.core.solve.dense import Cholesky, Eigen
+from rue.core.solve.dual import Dual
+from rue.core.solve.projection import Projection
+from rue.core.solve.pseudo_inverse import PseudoInverse
+
+__all__ = [
+    "Cholesky",
+    "ConjugateGradient",
+    "Dual",
+    "Eigen",
+    "Fixed",
+    "MeanFraction",
+    "NoDamping",
+    "Projection",
+    "PseudoInverse",
+    "SmallestEigenvalue",
+]

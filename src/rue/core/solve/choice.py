@@ -1,0 +1,105 @@
+"""From a curvature to its inverse: which damping, which solver, and why."""
+
+from typing import NamedTuple
+
+from rue.core.concepts import Curvature, Damped, Damping, Facts, Inverse, Model, Solver, TrainingSet
+from rue.core.derivatives import outputs
+from rue.core.errors import NotPositiveDefiniteError
+from rue.core.solve.conjugate_gradient import ConjugateGradient
+from rue.core.solve.damping import MeanFraction, smallest_eigenvalue
+from rue.core.solve.dense import Cholesky
+from rue.core.solve.dual import Dual
+from rue.core.solve.pseudo_inverse import PseudoInverse
+
+SMALL = 2000  # parameters: a dense matrix is never the bottleneck
+LARGE = 8000  # rows of a matrix to factor: half a gigabyte, under a minute on two cores
+
+
+class Inverted(NamedTuple):
+    """An inverse and the damping it was made with."""
+
+    inverse: Inverse
+    damped: Damped
+
+    def describe(self) -> Facts:
+        """Damping, its reason and the solver."""
+        return {"damping": self.damped.value, "damping_reason": self.damped.reason, **self.inverse.describe()}
+
+
+def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None, logits: int = 0) -> Inverted:
+    """Damp and factor; without a rule, damp only what cannot be inverted otherwise, and say so.
+
+    Of `logits` that only their differences matter of, all may rise together: such directions are left out, not damped.
+    """
+    if damping is not None:
+        damped = damping(curvature)
+        return Inverted(_factor(curvature, damped.value, solver), damped)
+    if not _may_be_singular(curvature, solver or chosen_solver(curvature, 0.0)):
+        try:
+            return Inverted(
+                _factor(curvature, 0.0, solver),
+                Damped(0.0, "none: nothing had to be damped"),
+            )
+        except NotPositiveDefiniteError:
+            pass
+    if logits and solver is None and curvature.size <= LARGE:
+        try:
+            inverse = PseudoInverse(most=curvature.size // logits).factor(curvature, 0.0)
+            return Inverted(inverse, Damped(0.0, "none: all logits may rise together, which moves no probability"))
+        except NotPositiveDefiniteError:
+            pass
+    value, reason, _ = MeanFraction()(curvature)
+    try:
+        inverse = _factor(curvature, value, solver)
+    except NotPositiveDefiniteError:
+        return _lifted(curvature, value, solver)
+    said = (
+        "the curvature is singular without damping (no l2 on some parameters, or features that repeat each other), so "
+        f"{value:.3g} was added: {reason}; "
+        "give the l2 the model was trained with, or choose a damping"
+    )
+    damped = Damped(value, f"{reason}, because the curvature is singular without it", said)
+    return Inverted(inverse, damped)
+
+
+def _lifted(curvature: Curvature, least: float, solver: Solver | None) -> Inverted:
+    """Damp a curvature that points downwards, as that of a loss that is not convex in the outputs may."""
+    smallest, how = smallest_eigenvalue(curvature)
+    value = max(0.0, -smallest) + least
+    said = (
+        f"the curvature points downwards (smallest eigenvalue {smallest:.3g}, {how}), because the loss is not convex "
+        f"in the outputs or the model is not at an optimum, so {value:.3g} was added; choose a damping, or train on"
+    )
+    return Inverted(_factor(curvature, value, solver), Damped(value, "lifted, because it points downwards", said))
+
+
+def chosen_solver(curvature: Curvature, damping: float) -> Solver:
+    """Cholesky while the matrix is small, the dual form when rows are fewer than parameters, else iterations."""
+    d, rank = curvature.size, curvature.rank
+    if d <= SMALL or (d <= LARGE and d <= 2 * rank):
+        return Cholesky()
+    if rank <= LARGE and curvature.root() is not None:
+        diagonal = curvature.penalty_diagonal()
+        if diagonal is not None and float(diagonal.min()) + damping > 0:
+            return Dual()
+    return Cholesky() if d <= LARGE else ConjugateGradient()
+
+
+def too_large(model: Model, data: TrainingSet) -> bool:
+    """Whether neither the parameters nor the outputs of the training rows make a matrix that can be factored."""
+    if model.theta.numel() <= LARGE or model.family.coupled:
+        return False
+    return data.n * outputs(model, next(data.batches()).inputs).shape[1] > LARGE
+
+
+def _factor(curvature: Curvature, damping: float, solver: Solver | None) -> Inverse:
+    return (solver or chosen_solver(curvature, damping)).factor(curvature, damping)
+
+
+def _may_be_singular(curvature: Curvature, solver: Solver) -> bool:
+    """More parameters without a penalty than directions the data can fill, or any at all where nobody would notice."""
+    diagonal = curvature.penalty_diagonal()
+    if diagonal is None:
+        return False
+    free = int((diagonal == 0).sum())
+    return free > curvature.rank or (free > 0 and not solver.notices_singular)

@@ -1,0 +1,131 @@
+"""Conjugate gradients for many right-hand sides at once, without ever holding the matrix."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rue.core.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
+from rue.core.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
+from rue.core.solve.nystrom import Preconditioner, nystrom
+from rue.core.solve.residual import relative_residual
+
+
+@dataclass(frozen=True)
+class ConjugateGradient:
+    """Stops each right-hand side on its own; raises where it has not converged or the curvature points downwards.
+
+    `tolerance` is that of the relative residual: without one, 1e-6, and 1e-4 for a float32 model, whose products are
+    no better. `rank` is that of the Nyström preconditioner, 0 for none.
+    """
+
+    notices_singular: ClassVar[bool] = False
+    tolerance: float | None = None
+    max_steps: int = 1000
+    rank: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.tolerance is not None and not 0 < self.tolerance < 1) or self.max_steps < 1 or self.rank < 0:
+            raise SettingError(
+                "ConjugateGradient wants 0 < tolerance < 1, max_steps of at least 1 and rank of at least 0"
+            )
+
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+        """As it is."""
+        return model
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Build the preconditioner."""
+        rank = min(self.rank, curvature.size // 2)
+        tolerance = self.tolerance or (1e-4 if curvature.dtype == torch.float32 else 1e-6)
+        preconditioner = nystrom(curvature, damping, rank, self.seed)
+        return ConjugateGradientInverse(curvature, damping, preconditioner, tolerance, self.max_steps)
+
+
+@dataclass(frozen=True)
+class ConjugateGradientInverse:
+    """A curvature, its damping and a preconditioner, ready to solve."""
+
+    curvature: Curvature = field(repr=False)
+    damping: float
+    precondition: Preconditioner = field(repr=False)
+    tolerance: float
+    max_steps: int
+
+    def solve(self, vectors: Tensor) -> Solution:
+        """Solve for every row of (r, d)."""
+        wanted = vectors.double()
+        state = _start(wanted, self.precondition)
+        for _ in range(self.max_steps):
+            open_rows = relative_residual(wanted - state.residual, wanted) > 0.5 * self.tolerance
+            if not bool(open_rows.any()):
+                break
+            self._step(state, open_rows.nonzero().squeeze(-1))
+        residual = float(
+            relative_residual(self._product(state.solved), wanted).max()
+        )  # not the recursion's own word for it
+        if not residual <= self.tolerance:
+            raise NotConvergedError(
+                f"residual {residual:.1e} is above {self.tolerance:.1e} after at most "
+                f"{self.max_steps} steps; raise max_steps, tolerance or damping, or give the model in float64"
+            )
+        return Solution(state.solved, residual)
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Solve for noise whose covariance is the curvature itself."""
+        blocks, diagonal = self.curvature.root(), self.curvature.penalty_diagonal()
+        if blocks is None or diagonal is None:
+            raise SettingError(
+                "sampling without a dense matrix needs GaussNewton() and a diagonal penalty; use those, or Cholesky()"
+            )
+        noise = torch.randn(count, len(diagonal), generator=generator, dtype=torch.float64).to(diagonal.device)
+        pulled = noise * (diagonal + self.damping).sqrt()
+        for block in blocks:
+            pulled += torch.randn(count, len(block), generator=generator, dtype=torch.float64).to(block) @ block
+        return self.solve(pulled).vectors
+
+    def describe(self) -> Facts:
+        """The solver's settings."""
+        return {
+            "solver": "ConjugateGradient",
+            "tolerance": self.tolerance,
+            "preconditioner_rank": len(self.precondition.factors),
+        }
+
+    def _product(self, vectors: Tensor) -> Tensor:
+        return self.curvature.product(vectors) + self.damping * vectors
+
+    def _step(self, state: "_State", rows: Tensor) -> None:
+        """One step of the recursion for the rows that are still open."""
+        direction = state.direction[rows]
+        image = self._product(direction)
+        bend = (direction * image).sum(-1)
+        if bool((bend <= 0).any()):
+            raise NotPositiveDefiniteError(
+                f"negative curvature {float(bend.min()):.3g} met with damping {self.damping:.3g}; use "
+                "curvature=GaussNewton(), or damping=SmallestEigenvalue()"
+            )
+        length = (state.slope[rows] / bend).unsqueeze(-1)
+        state.solved[rows] += length * direction
+        state.residual[rows] -= length * image
+        conditioned = self.precondition(state.residual[rows])
+        slope = (state.residual[rows] * conditioned).sum(-1)
+        state.direction[rows] = conditioned + (slope / state.slope[rows]).unsqueeze(-1) * direction
+        state.slope[rows] = slope
+
+
+@dataclass
+class _State:
+    """The recursion of each row: changed in place, one row block at a time."""
+
+    solved: Tensor
+    residual: Tensor
+    direction: Tensor
+    slope: Tensor
+
+
+def _start(wanted: Tensor, precondition: Preconditioner) -> _State:
+    conditioned = precondition(wanted)
+    return _State(torch.zeros_like(wanted), wanted.clone(), conditioned.clone(), (wanted * conditioned).sum(-1))

@@ -1,0 +1,101 @@
+"""Damping rules: functions from curvature to a number, and the reason for it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from rue.core.arrays import Array
+from rue.core.concepts import Curvature, Damped
+from rue.core.errors import NotConvergedError, SettingError
+from rue.core.randomness import generator
+
+DENSE_SIZE = 8000  # above this many parameters, the smallest eigenvalue comes from Lanczos iterations
+
+
+@dataclass(frozen=True)
+class NoDamping:
+    """Use the curvature as it is; what cannot be inverted is an error."""
+
+    def __call__(self, curvature: Curvature) -> Damped:  # noqa: ARG002  every rule takes the curvature
+        """Zero."""
+        return Damped(0.0, "none, as asked")
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Add this number to the diagonal."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.value < float("inf"):
+            raise SettingError(f"damping must be a finite number of at least 0, got {self.value}")
+
+    def __call__(self, curvature: Curvature) -> Damped:  # noqa: ARG002  every rule takes the curvature
+        """The number itself."""
+        return Damped(float(self.value), "fixed, as asked")
+
+
+@dataclass(frozen=True)
+class SmallestEigenvalue:
+    """The smallest damping that lifts every eigenvalue to at least `floor`: the paper's rule, section 4.1."""
+
+    floor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.floor > 0:
+            raise SettingError(f"floor must be above 0 (1 in the paper), got {self.floor}")
+
+    def __call__(self, curvature: Curvature) -> Damped:
+        """The floor minus the smallest eigenvalue, where that is positive."""
+        smallest, how = smallest_eigenvalue(curvature)
+        value = max(0.0, self.floor - smallest)
+        return Damped(value, f"smallest eigenvalue {smallest:.4g} ({how}) lifted to at least {self.floor:g}")
+
+
+@dataclass(frozen=True)
+class MeanFraction:
+    """A fraction of the mean eigenvalue."""
+
+    fraction: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not self.fraction > 0:
+            raise SettingError(f"fraction must be above 0 (1e-3 by default), got {self.fraction}")
+
+    def __call__(self, curvature: Curvature) -> Damped:
+        """The fraction times trace/d."""
+        mean = curvature.trace() / curvature.size
+        return Damped(self.fraction * abs(mean), f"{self.fraction:g} of the mean eigenvalue {mean:.4g}")
+
+
+def smallest_eigenvalue(curvature: Curvature) -> tuple[float, str]:
+    """The smallest eigenvalue and how it was found: all of them up to `DENSE_SIZE` parameters, else Lanczos."""
+    if curvature.size <= DENSE_SIZE:
+        return float(torch.linalg.eigvalsh(curvature.dense())[0]), "dense"
+    diagonal = curvature.penalty_diagonal()
+    if diagonal is not None and curvature.root() is not None:
+        smallest = float(diagonal.min())
+        if int((diagonal == smallest).sum()) > curvature.rank:
+            return smallest, "that of the penalty: there are fewer rows than parameters"
+    return _lanczos(curvature), "Lanczos"
+
+
+def _lanczos(curvature: Curvature) -> float:
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    def product(vector: Array) -> Array:
+        rows = torch.as_tensor(np.ascontiguousarray(vector).reshape(1, -1), device=curvature.device)
+        return np.asarray(curvature.product(rows).cpu().numpy().reshape(-1), dtype=np.float64)
+
+    operator = LinearOperator((curvature.size, curvature.size), matvec=product, dtype=np.dtype(np.float64))
+    start = torch.randn(curvature.size, generator=generator(0), dtype=torch.float64).numpy()
+    try:
+        values = eigsh(operator, k=1, which="SA", v0=start, tol=1e-4, return_eigenvectors=False)
+    except ArpackNoConvergence as error:
+        raise NotConvergedError(
+            f"Lanczos iterations did not find the smallest of {curvature.size} eigenvalues; choose damping=Fixed(...), "
+            "or curvature=GaussNewton() with damping=None"
+        ) from error
+    return float(values[0])

@@ -1,0 +1,136 @@
+"""Solvers that hold the whole matrix: Cholesky for speed, eigendecomposition to see the spectrum."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rue.core.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
+from rue.core.errors import NotPositiveDefiniteError, SettingError
+from rue.core.memory import free_bytes
+from rue.core.solve.residual import checked
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """H̃ = D CCᵀ D, with D such that CCᵀ has a diagonal of ones: d³/3 operations, once, in whatever units."""
+
+    notices_singular: ClassVar[bool] = True
+
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+        """As it is."""
+        return model
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Factor the damped matrix."""
+        matrix = damped_matrix(curvature, damping)
+        scale = matrix.diagonal().clamp_min(0).sqrt()
+        factor, failed = torch.linalg.cholesky_ex(matrix / torch.outer(scale, scale))
+        flat = float(factor.diagonal().square().min()) <= curvature.size * torch.finfo(torch.float64).eps
+        if int(failed) or flat or not bool(torch.isfinite(factor).all()):
+            raise NotPositiveDefiniteError(
+                f"the curvature of {curvature.size} parameters with damping {damping:.3g} is singular or points "
+                "downwards; give the l2 of training, a damping, or curvature=GaussNewton()"
+            )
+        return CholeskyInverse(matrix, scale, factor)
+
+
+@dataclass(frozen=True)
+class CholeskyInverse:
+    """A Cholesky factor, ready to solve."""
+
+    matrix: Tensor = field(repr=False)
+    scale: Tensor = field(repr=False)  # (d,)
+    factor: Tensor = field(repr=False)
+
+    def solve(self, vectors: Tensor) -> Solution:
+        """Solve for every row of (r, d)."""
+        wanted = vectors.double() / self.scale
+        found = checked(
+            lambda rows: (rows / self.scale) @ self.matrix / self.scale,
+            wanted,
+            lambda rows: torch.cholesky_solve(rows.T, self.factor).T,
+            float(len(self.factor)),  # a matrix with a diagonal of ones
+        )
+        return Solution(found.vectors / self.scale, found.residual)
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """D⁻¹C⁻ᵀz has covariance (D CCᵀ D)⁻¹."""
+        noise = torch.randn(len(self.factor), count, generator=generator, dtype=torch.float64).to(self.factor.device)
+        return torch.linalg.solve_triangular(self.factor.T, noise, upper=True).T / self.scale
+
+    def describe(self) -> Facts:
+        """The solver's name."""
+        return {"solver": "Cholesky"}
+
+
+@dataclass(frozen=True)
+class Eigen:
+    """H̃ = VΛVᵀ: about ten times the work of Cholesky, and the whole spectrum for it."""
+
+    notices_singular: ClassVar[bool] = True
+
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+        """As it is."""
+        return model
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Factor the damped matrix."""
+        matrix = damped_matrix(curvature, damping)
+        values, vectors = torch.linalg.eigh(matrix)
+        if float(values[0]) <= curvature.size * torch.finfo(torch.float64).eps * float(values.abs().max()):
+            negative = int((values < 0).sum())
+            raise NotPositiveDefiniteError(
+                f"with damping {damping:.3g} the smallest eigenvalue is {float(values[0]):.3g} and {negative} of "
+                f"{curvature.size} are negative; give the l2 of training, a damping, or curvature=GaussNewton()"
+            )
+        return EigenInverse(matrix, values, vectors, damping)
+
+
+@dataclass(frozen=True)
+class EigenInverse:
+    """Eigenvalues and eigenvectors, ready to solve."""
+
+    matrix: Tensor = field(repr=False)
+    values: Tensor = field(repr=False)  # (d,), damping included
+    vectors: Tensor = field(repr=False)
+    damping: float
+
+    def solve(self, vectors: Tensor) -> Solution:
+        """Solve for every row of (r, d)."""
+        return checked(
+            lambda rows: rows @ self.matrix,
+            vectors.double(),
+            lambda rows: ((rows @ self.vectors) / self.values) @ self.vectors.T,
+            float(self.values[-1]),
+        )
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """VΛ^(−½)z has covariance VΛ⁻¹Vᵀ."""
+        noise = torch.randn(count, len(self.values), generator=generator, dtype=torch.float64).to(self.values.device)
+        return (noise / self.values.sqrt()) @ self.vectors.T
+
+    def describe(self) -> Facts:
+        """The spectrum before damping."""
+        spectrum = (self.values - self.damping).cpu()
+        return {
+            "solver": "Eigen",
+            "spectrum": tuple(spectrum.tolist()),
+            "negative_directions": int((spectrum < 0).sum()),
+        }
+
+
+def damped_matrix(curvature: Curvature, damping: float) -> Tensor:
+    """H̃ (d, d), where it fits in memory."""
+    needed = 3 * 8 * curvature.size**2
+    free = free_bytes(curvature.device)
+    if needed > free:
+        raise SettingError(
+            f"{curvature.size} parameters would need {needed / 2**30:.1f} GiB as dense matrices, and "
+            f"{free / 2**30:.1f} are free; use "
+            "solver=Dual() with GaussNewton(), solver=ConjugateGradient(), or select= fewer parameters"
+        )
+    matrix = curvature.dense().clone()
+    matrix.diagonal().add_(damping)
+    return matrix

@@ -1,0 +1,138 @@
+"""The dual form: an n·k × n·k matrix instead of a d×d one, exact at any number of parameters."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rue.core.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
+from rue.core.errors import NotPositiveDefiniteError, SettingError
+from rue.core.memory import free_bytes
+from rue.core.solve.residual import checked
+
+SHARE = 0.25  # of the free memory for the root's rows; where they need more, they are computed anew for every solve
+
+
+@dataclass(frozen=True)
+class Dual:
+    """(SᵀS + D)⁻¹ = D⁻¹ − D⁻¹Sᵀ(I + SD⁻¹Sᵀ)⁻¹SD⁻¹, with S (n·k, d) and D the penalty and damping."""
+
+    notices_singular: ClassVar[bool] = True
+
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+        """As it is."""
+        return model
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Factor I + SD⁻¹Sᵀ."""
+        rows = _rows(curvature)
+        diagonal = curvature.penalty_diagonal()
+        if diagonal is None:
+            raise SettingError(
+                "Dual needs a penalty whose curvature is diagonal; use Cholesky() or ConjugateGradient()"
+            )
+        diagonal = diagonal + damping
+        if float(diagonal.min()) <= 0:
+            raise NotPositiveDefiniteError(
+                "Dual needs a penalty or a damping on every parameter; give the l2 of training, or damping=Fixed(...)"
+            )
+        read = _reader(rows, curvature)
+        gram = _gram(read, diagonal, curvature.rank)
+        gram.diagonal().add_(1.0)
+        return DualInverse(read, diagonal, torch.linalg.cholesky(gram))
+
+
+@dataclass(frozen=True)
+class DualInverse:
+    """The factored dual matrix, ready to solve."""
+
+    rows: Callable[[], Iterator[Tensor]] = field(repr=False)
+    diagonal: Tensor = field(repr=False)  # (d,)
+    factor: Tensor = field(repr=False)  # (n·k, n·k)
+
+    def solve(self, vectors: Tensor) -> Solution:
+        """Solve for every row of (r, d)."""
+        return checked(self._product, vectors.double(), self._solved, self._norm)
+
+    @property
+    def _norm(self) -> float:
+        """At least ‖SᵀS + D‖: the largest entry of D times the trace of I + SD⁻¹Sᵀ."""
+        return float(self.diagonal.max() * self.factor.square().sum())
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Solve for noise of covariance SᵀS + D: the answer has covariance (SᵀS + D)⁻¹."""
+        draw = torch.randn(count, len(self.factor) + len(self.diagonal), generator=generator, dtype=torch.float64)
+        along, across = draw.to(self.diagonal.device).split([len(self.factor), len(self.diagonal)], dim=1)
+        return self.solve(self._pull(along) + across * self.diagonal.sqrt()).vectors
+
+    def describe(self) -> Facts:
+        """The solver's name and the size of its matrix."""
+        return {"solver": "Dual", "dual_size": len(self.factor)}
+
+    def _solved(self, vectors: Tensor) -> Tensor:
+        scaled = vectors / self.diagonal
+        along = torch.cat([scaled @ block.T for block in self.rows()], dim=1)  # (r, n·k)
+        inner = torch.cholesky_solve(along.T, self.factor).T
+        return scaled - self._pull(inner) / self.diagonal
+
+    def _pull(self, weights: Tensor) -> Tensor:
+        """Weights (r, n·k) times S."""
+        pulled, start = (
+            torch.zeros(len(weights), len(self.diagonal), dtype=torch.float64, device=self.diagonal.device),
+            0,
+        )
+        for block in self.rows():
+            pulled.addmm_(weights[:, start : start + len(block)], block)
+            start += len(block)
+        return pulled
+
+    def _product(self, vectors: Tensor) -> Tensor:
+        along = torch.cat([vectors @ block.T for block in self.rows()], dim=1)
+        return self._pull(along) + vectors * self.diagonal
+
+
+def _rows(curvature: Curvature) -> Callable[[], Iterator[Tensor]]:
+    def read() -> Iterator[Tensor]:
+        found = curvature.root()
+        if found is None:
+            raise SettingError("Dual needs a curvature that is a sum of squares; use curvature=GaussNewton()")
+        return found
+
+    return read
+
+
+def _reader(rows: Callable[[], Iterator[Tensor]], curvature: Curvature) -> Callable[[], Iterator[Tensor]]:
+    """Keep the rows where they fit, else read them anew, in blocks as large as fit."""
+    room = int(SHARE * free_bytes(curvature.device))
+    if curvature.rank * curvature.size * 8 > room:
+        return lambda: _gathered(rows(), room // 4)
+    return [torch.cat(list(rows()))].__iter__
+
+
+def _gathered(blocks: Iterator[Tensor], limit: int) -> Iterator[Tensor]:
+    """Join small blocks of rows into few large ones: a pair of blocks is one matrix product."""
+    held: list[Tensor] = []
+    for block in blocks:
+        if held and sum(part.nbytes for part in held) + block.nbytes > limit:
+            yield torch.cat(held)
+            held = []
+        held.append(block)
+    yield torch.cat(held)
+
+
+def _gram(rows: Callable[[], Iterator[Tensor]], diagonal: Tensor, size: int) -> Tensor:
+    """SD⁻¹Sᵀ by pairs of blocks."""
+    gram = torch.empty(size, size, dtype=torch.float64, device=diagonal.device)
+    top = 0
+    for upper in rows():
+        left = 0
+        for lower in rows():
+            if left <= top:
+                part = (upper / diagonal) @ lower.T
+                gram[top : top + len(upper), left : left + len(lower)] = part
+                gram[left : left + len(lower), top : top + len(upper)] = part.T
+            left += len(lower)
+        top += len(upper)
+    return gram

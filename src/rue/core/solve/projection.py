@@ -1,0 +1,172 @@
+"""Random projection: the model along the directions that its curvature sends random vectors to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from rue.core.concepts import Batches, Coupling, Curvature, Facts, Family, Inputs, Inverse, Model, TrainingSet
+from rue.core.curvature.penalty import penalty_diagonal
+from rue.core.derivatives import gauss_newton_product, pushed
+from rue.core.errors import SettingError
+from rue.core.progress import track
+from rue.core.randomness import generator
+from rue.core.solve.dense import Cholesky
+
+DIRECTIONS = 128  # pushed forward at once
+COLUMNS = 2**13  # of the directions mixed at once
+FLAT = 1e-12  # of the largest: a direction that adds nothing to the others
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Parameters move along `size` directions only, θ̂ + D^(−½)Qᵀz, with D the penalty's curvature.
+
+    Q spans D^(−½)HD^(−½) times random vectors (Halko, Martinsson and Tropp, 2011), H being the Gauss–Newton matrix of
+    the data: where its eigenvalues fall, few directions hold nearly all of every influence. Parameters without a
+    penalty keep a direction each while they are few. An approximation: compare with a larger `size`, or another `seed`.
+    """
+
+    notices_singular: ClassVar[bool] = True
+    size: int = 1024
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 2:
+            raise SettingError(f"size must be at least 2 directions (1024 by default), got {self.size}")
+
+    def view(self, model: Model, data: TrainingSet) -> Model:
+        """The model as a function of z."""
+        d, place = model.theta.numel(), model.theta.device
+        diagonal = penalty_diagonal(model)
+        free = torch.arange(0) if diagonal is None else torch.nonzero(diagonal == 0).flatten().cpu()
+        penalised = diagonal is not None and len(free) <= self.size // 2
+        if diagonal is None or not penalised:  # no scale of its own: damped later
+            diagonal, free = torch.ones(d, dtype=torch.float64, device=place), torch.arange(0)
+        scale = torch.where(diagonal > 0, diagonal, torch.inf).rsqrt()
+        directions = self._directions(model, data, scale) if bool(scale.any()) else model.theta.new_zeros(0, d)
+        z = torch.zeros(len(directions) + len(free), dtype=model.theta.dtype, device=place)
+        return ProjectedModel(model, z, directions, free.to(place), float(penalised))
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Factor the projected matrix."""
+        return Cholesky().factor(curvature, damping)
+
+    def _directions(self, model: Model, data: TrainingSet, scale: Tensor) -> Tensor:
+        """QD^(−½), rows (r, d)."""
+        drawn = generator(self.seed)
+        rows = torch.empty(self.size, len(scale), dtype=torch.float64, device=scale.device)
+        for part in track("directions", rows.split(DIRECTIONS)):
+            block = torch.randn(len(part), len(scale), generator=drawn, dtype=torch.float32).to(scale.device)
+            part.copy_(gauss_newton_product(model, data, block.mul_(scale.to(block))).mul_(scale))
+        values, vectors = torch.linalg.eigh(rows @ rows.T)
+        kept = values > FLAT * values[-1].clamp_min(torch.finfo(torch.float64).tiny)
+        mixing = (vectors[:, kept] / values[kept].sqrt()).T
+        directions = torch.empty(len(mixing), len(scale), dtype=model.theta.dtype, device=scale.device)
+        for columns in torch.arange(len(scale), device=scale.device).split(COLUMNS):  # no second copy in float64
+            directions[:, columns] = (mixing @ rows[:, columns] * scale[columns]).to(directions)
+        return directions
+
+
+@dataclass(frozen=True)
+class ProjectedModel:
+    """A model along random directions: z (r,) instead of theta (d,)."""
+
+    inner: Model
+    theta: Tensor = field(repr=False)  # zeros (r,)
+    directions: Tensor = field(repr=False)  # (r − f, d)
+    free: Tensor = field(repr=False)  # (f,), the parameters that keep a direction of their own
+    weight: float  # of ½‖z‖² along `directions`
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (m, k) at z."""
+        if theta is self.theta:
+            return self.inner.predict(self.inner.theta, inputs)
+        along, alone = theta.split([len(self.directions), len(self.free)])
+        moved = (along @ self.directions.to(theta)).index_add(0, self.free, alone)
+        return self.inner.predict(self.inner.theta.to(theta) + moved, inputs)
+
+    def jacobian(self, inputs: Inputs) -> Tensor:
+        """∂f/∂z (m, k, r), by pushing every direction forward: never a row of all parameters for each output."""
+        return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """½‖z − centre‖²: the directions are orthonormal in the units of the penalty."""
+        away = (theta - self.centre.to(theta))[: len(self.directions)]
+        return 0.5 * self.weight * away.square().sum()
+
+    @cached_property
+    def centre(self) -> Tensor:
+        """The z (r,) whose parameters come nearest to the centre, in least squares.
+
+        The directions are not orthonormal where penalties differ, and zero at the free parameters.
+        """
+        away = (self.inner.centre - self.inner.theta).double()
+        gram = away.new_zeros(len(self.directions), len(self.directions))
+        moved = away.new_zeros(len(self.directions))
+        for columns in torch.arange(len(away), device=away.device).split(COLUMNS):
+            block = self.directions[:, columns].double()
+            gram += block @ block.T
+            moved += block @ away[columns]
+        along = torch.linalg.pinv(gram, hermitian=True) @ moved
+        return torch.cat([along, away[self.free]]).to(self.theta)
+
+    @property
+    def stated(self) -> bool:
+        """As the model behind says."""
+        return self.inner.stated
+
+    @property
+    def family(self) -> Family:
+        """What the outputs mean."""
+        return self.inner.family
+
+    @property
+    def response(self) -> Any:
+        """What turns outputs into predictions."""
+        return self.inner.response
+
+    @property
+    def classes(self) -> Any:
+        """The labels of the classes."""
+        return self.inner.classes
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,)."""
+        return self.inner.loss(outputs, targets)
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """∂²ℓ/∂f², where it is known."""
+        return self.inner.loss_hessian(outputs, targets)
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """The loss of a family whose rows are coupled."""
+        return self.inner.coupling(outputs, targets, weight)
+
+    def answer(self, inputs: Any) -> Any:
+        """What the user's own estimator predicts."""
+        return self.inner.answer(inputs)
+
+    def read(self, inputs: Any) -> Inputs:
+        """Turn raw inputs into tensors."""
+        return self.inner.read(inputs)
+
+    def read_targets(self, targets: Any) -> Any:
+        """Turn raw targets into what `loss` takes."""
+        return self.inner.read_targets(targets)
+
+    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:
+        """Bind the model behind, which reads the same rows."""
+        return replace(self, inner=self.inner.bind(inputs, total_weight, batches))
+
+    def describe(self) -> Facts:
+        """Say that this is an approximation, and of what."""
+        return {**self.inner.describe(), "d": self.inner.theta.numel(), "projected_to": len(self.theta)}
+
+    def _blocks(self) -> Iterator[Tensor]:
+        yield from self.directions.split(DIRECTIONS)
+        for block in self.free.split(DIRECTIONS):
+            yield torch.nn.functional.one_hot(block, self.inner.theta.numel()).to(self.inner.theta)

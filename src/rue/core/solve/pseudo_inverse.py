@@ -1,0 +1,71 @@
+"""The inverse on the directions the objective feels: for classifiers, whose logits may all rise together unnoticed."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rue.core.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
+from rue.core.errors import NotPositiveDefiniteError
+from rue.core.solve.dense import damped_matrix
+from rue.core.solve.residual import checked
+
+FLAT = 1e-11  # of the largest eigenvalue, in units in which the diagonal is one: below it a direction is not felt
+
+
+@dataclass(frozen=True)
+class PseudoInverse:
+    """Drops flat directions, at most `most`: right for what no flat direction moves, such as differences of logits."""
+
+    notices_singular: ClassVar[bool] = True
+    most: int | None = None
+
+    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+        """As it is."""
+        return model
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Eigenvalues in units in which the diagonal is one; those that are felt are kept."""
+        matrix = damped_matrix(curvature, damping)
+        scale = matrix.diagonal().clamp_min(0).sqrt()
+        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+        values, vectors = torch.linalg.eigh(matrix / torch.outer(scale, scale))
+        felt = values > FLAT * values[-1]
+        dropped = int((~felt).sum())
+        if float(values[0]) < -FLAT * float(values[-1]) or (self.most is not None and dropped > self.most):
+            raise NotPositiveDefiniteError(
+                f"{dropped} of {len(values)} directions are flat or point downwards, more than can be left out; give "
+                "the l2 of training, or a damping"
+            )
+        return PseudoInverseAt(matrix, scale, values[felt], vectors[:, felt])
+
+
+@dataclass(frozen=True)
+class PseudoInverseAt:
+    """Eigenvalues and eigenvectors of the directions that are felt, ready to solve."""
+
+    matrix: Tensor = field(repr=False)
+    scale: Tensor = field(repr=False)  # (d,)
+    values: Tensor = field(repr=False)  # (f,)
+    vectors: Tensor = field(repr=False)  # (d, f)
+
+    def solve(self, vectors: Tensor) -> Solution:
+        """Solve for every row of (r, d), without its part along flat directions."""
+        felt = (vectors.double() / self.scale) @ self.vectors @ self.vectors.T
+        found = checked(
+            lambda rows: (rows / self.scale) @ self.matrix / self.scale,
+            felt,
+            lambda rows: ((rows @ self.vectors) / self.values) @ self.vectors.T,
+            float(self.values[-1]),
+        )
+        return Solution(found.vectors / self.scale, found.residual)
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Nothing moves along flat directions."""
+        noise = torch.randn(count, len(self.values), generator=generator, dtype=torch.float64).to(self.values.device)
+        return (noise / self.values.sqrt()) @ self.vectors.T / self.scale
+
+    def describe(self) -> Facts:
+        """How many directions were left out."""
+        return {"solver": "PseudoInverse", "flat_directions": len(self.scale) - len(self.values)}

@@ -1,0 +1,99 @@
+"""Inputs as points in a Euclidean space, for the methods that measure distances there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rue.core.arrays import Array
+from rue.core.concepts import LEVELS, POINTS, Inputs, TrainingSet
+from rue.core.errors import ShapeError
+from rue.core.nested import leaves
+
+LEVELS_KEPT = 10  # of a category, the most frequent: others are none of them
+
+
+@dataclass(frozen=True)
+class Standardiser:
+    """Mean and deviation of the training rows' columns; a constant column is only centred.
+
+    A column with missing values gets one beside it that says where they are, the mean standing in for them. The last
+    columns may be levels, numbers that only name a category: each of the usual ones becomes a column of yes and no.
+    """
+
+    mean: Array = field(repr=False)
+    scale: Array = field(repr=False)
+    fill: Array | float = field(default=0.0, repr=False)  # (p,), what stands in for missing numbers
+    gaps: tuple[int, ...] = field(default=(), repr=False)  # the columns among them whose gaps are told
+    levels: tuple[Array, ...] = field(default=(), repr=False)  # of each of the last columns, those that are usual
+
+    @classmethod
+    def of(cls, values: Array, named: int = 0) -> "Standardiser":
+        """Measure (n, ...) over its rows; the last `named` columns are levels.
+
+        >>> Standardiser.of(np.array([[0.0, 5.0], [2.0, 5.0]]))(np.array([[3.0, 6.0]]))
+        array([[2., 1.]])
+        >>> Standardiser.of(np.array([[1.0, 7.0], [np.nan, 9.0]]), named=1)(np.array([[np.nan, 8.0]]))
+        array([[ 0.,  1., -1.]])
+        """
+        numbers = values[..., : values.shape[-1] - named] if named else values
+        lost = np.isnan(numbers)
+        fill = np.nanmean(np.where(lost.all(axis=0), 0.0, numbers), axis=0)
+        gaps = tuple(np.flatnonzero(lost.any(axis=0)).tolist()) if lost.any() else ()
+        levels = tuple(_usual(values[:, values.shape[1] - named + j]) for j in range(named))
+        plain = cls(np.zeros(()), np.ones(()), fill, gaps, levels)
+        wide = plain.wide(values)
+        scale = wide.std(axis=0)
+        return cls(wide.mean(axis=0), scale + (scale == 0), fill, gaps, levels)
+
+    def __call__(self, values: Array) -> Array:
+        """Standardise (m, ...)."""
+        return np.asarray((self.wide(values) - self.mean) / self.scale)
+
+    def wide(self, values: Array) -> Array:
+        """Columns of numbers alone: gaps filled and told, levels as yes and no."""
+        lost = np.isnan(values)
+        if not (self.gaps or self.levels or lost.any()):
+            return values
+        p = values.shape[1] - len(self.levels)
+        parts = [np.where(lost[:, :p], self.fill, values[:, :p]), lost[:, list(self.gaps)].astype(np.float64)]
+        parts += [(values[:, p + j, None] == usual).astype(np.float64) for j, usual in enumerate(self.levels)]
+        return np.hstack(parts)
+
+
+def _usual(column: Array) -> Array:
+    """The most frequent levels; of two, one column tells them apart."""
+    found, counts = np.unique(column, return_counts=True)
+    kept: Array = found[np.lexsort((found, -counts))][:LEVELS_KEPT]
+    return kept[:1] if len(found) == 2 else kept
+
+
+def training_points(data: TrainingSet) -> tuple[Standardiser, Array]:
+    """The standardised coordinates of the training rows (n, p), and how to find those of new inputs."""
+    parts = [coordinates(batch.inputs) for batch in data.batches()]
+    widths = sorted({part.shape[1] for part in parts})
+    if len(widths) > 1:
+        raise ShapeError(
+            f"batches have {widths[0]} to {widths[-1]} features per row, as texts padded batch by batch do; distances "
+            "need rows of one length: pad all to the longest, or use a method of the model's own, such as LinearRUE"
+        )
+    raw = np.concatenate(parts)
+    standardise = Standardiser.of(raw, named=_named(next(iter(data.batches())).inputs))
+    return standardise, standardise(raw)
+
+
+def coordinates(inputs: Inputs) -> Array:
+    """All parts of the inputs side by side, or those that say they are the points and the levels: (c, p)."""
+    seen = [inputs[name] for name in (POINTS, LEVELS) if name in inputs] if _pointed(inputs) else inputs
+    parts: list[Any] = [leaf.detach().cpu().double().reshape(len(leaf), -1).numpy() for leaf in leaves(seen)]
+    return np.concatenate(parts, axis=1)
+
+
+def _pointed(inputs: Inputs) -> bool:
+    return isinstance(inputs, Mapping) and POINTS in inputs
+
+
+def _named(inputs: Inputs) -> int:
+    """The number of columns that are levels."""
+    return inputs[LEVELS].shape[1] if _pointed(inputs) and LEVELS in inputs else 0

@@ -1,0 +1,308 @@
+"""Training rows and audited inputs: arrays, tensors, data frames, datasets and loaders, read the same on every pass."""
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+
+from rue.core.concepts import Batch, Inputs, Model
+from rue.core.errors import DataError, ShapeError
+from rue.core.nested import leaves, take
+from rue.models.admission import admit
+
+BATCH_BYTES = 2**24  # of inputs read at once
+BATCH_ROWS = 4096
+LABELS = ("labels", "label")  # what the targets are called in a batch that is a dict
+
+Read = Callable[[], Iterator[tuple[Inputs, Any]]]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training rows with an optional weight for each and the group (patient, site, sequence) it belongs to.
+
+    `weight` multiplies a row's loss; `group` makes the group, not the row, what might have been otherwise.
+    `X` may be a `Dataset` or `DataLoader` that yields (inputs, targets), or a dict with "labels" inside; `y` is then
+    left out, and `weight` and `group` have one entry for each row of the dataset.
+    """
+
+    X: Any
+    y: Any = None
+    weight: Any = None
+    group: Any = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The training rows, read by a model."""
+
+    n: int
+    ids: Tensor = field(repr=False)  # (n,), the row's number in the user's own data
+    weight: Tensor = field(repr=False)  # (n,) float64
+    unit: Tensor = field(repr=False)  # (n,), its resampling unit
+    units: int
+    read: Read = field(repr=False)
+    source: Data = field(repr=False)  # as the user gave it
+
+    def batches(self) -> Iterator[Batch]:
+        """Every row once, in the same order on every pass."""
+        start = 0
+        for inputs, targets in self.read():
+            rows = slice(start, start + _length(inputs))
+            start = rows.stop
+            yield Batch(inputs, targets, self.weight[rows].to(leaves(inputs)[0].device), rows)
+
+
+def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
+    """Read the training data with a model, and bind the model to it."""
+    data = _as_data(data)
+    read, ids, source_rows = _open(data, model)
+    n = len(ids)
+    if n < 2:
+        raise DataError(f"{n} training rows were read; resampling needs at least two")
+    weight = _weights(data.weight, source_rows)[ids]
+    if float(weight.sum()) <= 0:
+        raise DataError("all example weights are zero; there is no training data left")
+    if data.weight is not None and "balanced_by" in model.describe():
+        raise DataError(
+            f"the classes were balanced by {model.describe()['balanced_by']}, which labels alone do not tell; train "
+            "with those class weights as numbers: class_weight={label: weight, ...}"
+        )
+    unit, units = _units(data.group, source_rows, ids)
+    inputs, _ = next(iter(read(model)))
+
+    def rows(reader: Model) -> Rows:
+        return Rows(n, ids, weight, unit, units, lambda: read(reader), data)
+
+    bound = model.bind(inputs, float(weight.sum()), lambda reader: rows(reader).batches())
+    admit(bound, *next(iter(read(bound))))
+    return rows(bound), bound
+
+
+def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
+    """Audited inputs in batches that fit in memory; the targets of a loader or a dict are ignored."""
+    if isinstance(inputs, Dataset | DataLoader):
+        batches, collate, dataset = _drawn(inputs)
+        for indices in batches:
+            batch = _fetch(dataset, collate, indices)
+            batch = batch[0] if isinstance(batch, tuple | list) and len(batch) in (1, 2) else batch
+            yield model.read(_without_labels(batch))
+        if not batches:
+            raise DataError("there are no inputs to audit; give at least one row")
+        return
+    read = model.read(_without_labels(inputs))
+    n = _length(read)
+    if n == 0:
+        raise DataError("there are no inputs to audit; give at least one row")
+    for rows in _row_slices(read, n):
+        yield take(read, rows)
+
+
+def _as_data(data: Any) -> Data:
+    if isinstance(data, Data):
+        return Data(*_pair(data.X), data.weight, data.group) if _labels(data.X) and data.y is None else data
+    if isinstance(data, Dataset | DataLoader):
+        return Data(data)
+    if isinstance(data, Mapping):
+        return Data(*_pair(data))
+    if isinstance(data, tuple | list) and len(data) == 2:
+        return Data(*data)
+    raise DataError(
+        f"training data must be (X, y), a Dataset, a DataLoader or rue.Data, got {type(data).__name__}"
+        + (f" of length {len(data)}" if isinstance(data, tuple | list) else "")
+    )
+
+
+def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
+    """How to read the rows, the identity of each row that is read, and how many the source has."""
+    if isinstance(data.X, Dataset | DataLoader):
+        if data.y is not None:
+            raise DataError("a Dataset or DataLoader already yields targets; leave y out")
+        return _open_loader(data, model)
+    if data.y is None:
+        raise DataError(
+            "training targets are missing; give (X, y): the audit needs to know how well the rows were fitted"
+        )
+    if _labels(data.X):
+        raise DataError(f"X has {_labels(data.X)[0]!r} and y is given too; take one out, or rename an input called so")
+    inputs = model.read(data.X)
+    n, targets_n = _length(inputs), _length(model.read_targets(data.y))
+    if n != targets_n:
+        raise ShapeError(f"X has {n} rows, y has {targets_n}; they must be the same rows")
+
+    def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
+        settled = bound.read_targets(data.y)
+        for rows in [slice(0, n)] if bound.family.coupled else _row_slices(inputs, n):
+            yield take(inputs, rows), take(settled, rows)
+
+    return read, torch.arange(n), n
+
+
+def _open_loader(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
+    source = data.X
+    if model.family.coupled:
+        raise DataError("the loss of a row depends on all others, so that they are read together; give arrays (X, y)")
+    batches, collate, dataset = _drawn(source)
+
+    def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
+        for indices in batches:
+            inputs, targets = _pair(_fetch(dataset, collate, indices))
+            yield bound.read(inputs), bound.read_targets(targets)
+
+    counts = []
+    for first, second in zip(read(model), read(model), strict=True):
+        if not all(torch.equal(a, b) for a, b in zip(leaves(first), leaves(second), strict=True)):
+            raise DataError("two passes over the training data differ; turn random augmentation off for the audit")
+        if _length(first[0]) != _length(first[1]):
+            raise ShapeError(f"a batch has {_length(first[0])} inputs and {_length(first[1])} targets")
+        counts.append(_length(first[0]))
+    flat = _row_numbers(batches)
+    if flat is not None and len(flat) == sum(counts):
+        return read, torch.tensor(flat, dtype=torch.long), len(dataset)
+    ordered = flat is None or flat == sorted(flat)
+    if not ordered and (data.weight is not None or data.group is not None):
+        raise DataError(
+            "weight and group go by the row numbers of the dataset, and this loader reads whole batches in another "
+            "order; give it a sequential sampler, or a dataset of single rows"
+        )
+    return read, torch.arange(sum(counts)), sum(counts)
+
+
+def _row_numbers(batches: list[list[Any]]) -> list[int] | None:
+    """The number of every row that is read; None where the dataset is not indexed by numbers."""
+    flat = [i for indices in batches for index in indices for i in (index if isinstance(index, list) else [index])]
+    try:
+        return [operator.index(index) for index in flat]  # also of NumPy and of tensors
+    except TypeError:
+        return None
+
+
+def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], Any]:
+    """Draw a loader's indices once, whatever its sampler, and leave its generators as they were."""
+    if isinstance(source, DataLoader) and isinstance(source.dataset, IterableDataset):
+        with _generators_untouched(source):
+            stream = list(source)  # a stream has no row numbers: it is kept as it came
+        return [[i] for i in range(len(stream))], lambda items: items[0], stream
+    if isinstance(source, IterableDataset):
+        stream = [source_item for source_item in source]  # noqa: C416  list() would ask for a length
+        return [list(range(len(stream)))], default_collate, stream
+    if isinstance(source, DataLoader):
+        with _generators_untouched(*_samplers(source)):
+            if source.batch_sampler is None:  # the dataset itself yields batches
+                return (
+                    [[index] for index in source.sampler],
+                    lambda items: source.collate_fn(items[0]),
+                    source.dataset,
+                )
+            return [list(indices) for indices in source.batch_sampler], source.collate_fn, source.dataset
+    if not hasattr(source, "__len__"):
+        raise DataError(f"{type(source).__name__} has no length; give a Dataset with __len__ or a DataLoader")
+    n = len(source)
+    return [list(range(a, min(a + 256, n))) for a in range(0, n, 256)], default_collate, source
+
+
+def _samplers(owner: Any) -> list[Any]:
+    """A loader, its samplers, and theirs."""
+    inner = [getattr(owner, name, None) for name in ("sampler", "batch_sampler")]
+    return [owner, *(found for part in inner if part is not None for found in _samplers(part))]
+
+
+@contextmanager
+def _generators_untouched(*owners: Any) -> Iterator[None]:
+    generators = [g for g in (getattr(owner, "generator", None) for owner in owners) if g is not None]
+    states = [g.get_state() for g in generators]
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
+def _fetch(dataset: Any, collate: Callable[[list[Any]], Any], indices: list[Any]) -> Any:
+    return collate([dataset[index] for index in indices])
+
+
+def _pair(batch: Any) -> tuple[Any, Any]:
+    if isinstance(batch, tuple | list) and len(batch) == 2 and not _labels(batch[0]):
+        return batch[0], batch[1]
+    found = _labels(batch)
+    if len(found) == 1:
+        return _without_labels(batch), batch[found[0]]
+    kind = type(batch).__name__ + (f" of length {len(batch)}" if isinstance(batch, tuple | list) else "")
+    kind += f" with {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else ""
+    raise DataError(
+        f"a batch of training data is a {kind}, expected (inputs, targets); use a collate_fn that returns the pair, "
+        f"or a dict with the targets called {' or '.join(map(repr, LABELS))}"
+    )
+
+
+def _labels(batch: Any) -> list[str]:
+    """What the targets are called in a batch that has them inside."""
+    return [name for name in LABELS if name in batch] if isinstance(batch, Mapping) else []
+
+
+def _without_labels(inputs: Any) -> Any:
+    """The parts of a dict that a model takes: given its labels, it would compute a loss."""
+    found = _labels(inputs)
+    return {name: part for name, part in inputs.items() if name not in found} if found else inputs
+
+
+def _length(tree: Any) -> int:
+    parts = leaves(tree)
+    if not parts:
+        raise DataError("the data is empty; give at least one array")
+    if any(leaf.dim() == 0 for leaf in parts):
+        raise ShapeError("a scalar was found where rows were expected; the first axis must be the rows")
+    lengths = {len(leaf) for leaf in parts}
+    if len(lengths) > 1:
+        raise ShapeError(f"the parts of the inputs have {sorted(lengths)} rows; every part needs the same rows")
+    return int(lengths.pop())
+
+
+def _row_slices(tree: Inputs, n: int) -> Iterator[slice]:
+    row_bytes = sum(leaf[:1].numel() * leaf.element_size() for leaf in leaves(tree))
+    size = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def _weights(weight: Any, n: int) -> Tensor:
+    if weight is None:
+        return torch.ones(n, dtype=torch.float64)
+    try:
+        values = torch.from_numpy(
+            np.array(weight.detach().cpu().numpy() if isinstance(weight, Tensor) else weight, np.float64)
+        )
+    except (TypeError, ValueError) as error:
+        raise DataError(f"weight must be one number per row ({error}); give an array of numbers") from error
+    if tuple(values.shape) != (n,):
+        raise ShapeError(f"weight has shape {tuple(values.shape)}, expected one number per row ({n},)")
+    if not bool(torch.isfinite(values).all()) or bool((values < 0).any()):
+        raise DataError("example weights must be finite and at least zero")
+    return values
+
+
+def _units(group: Any, n: int, ids: Tensor) -> tuple[Tensor, int]:
+    """Which unit each row that was read belongs to: its group, else the row itself, also where it is read twice."""
+    from pandas import factorize  # tells 1 from "1", and knows every kind of missing label
+
+    labels = ids.numpy() if group is None else _group_labels(group, n)[ids]
+    codes, present = factorize(labels, sort=group is None)
+    if (codes < 0).any():
+        raise DataError("group has missing labels; give every row a group, its own if it has none")
+    if len(present) < 2:
+        raise DataError(f"all rows belong to one group ({present[0]}); resampling needs at least two groups")
+    return torch.as_tensor(codes), len(present)
+
+
+def _group_labels(group: Any, n: int) -> Any:
+    labels = np.asarray(group)
+    if labels.shape != (n,):
+        raise ShapeError(f"group has shape {labels.shape}, expected one label per row ({n},)")
+    return labels

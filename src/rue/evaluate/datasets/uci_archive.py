@@ -1,0 +1,75 @@
+"""The sets as the UCI Machine Learning Repository keeps them."""
+
+import io
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from rue.core.errors import FetchError
+from rue.core.progress import waiting
+from rue.evaluate.datasets.catalogue import Known
+from rue.evaluate.datasets.raw import RawFile
+
+TIMEOUT = 30.0  # seconds without a byte
+
+
+@dataclass(frozen=True)
+class Deposit:
+    """The number and slug of a set in the repository, and the name of its file in the archive."""
+
+    number: int
+    slug: str
+    file: str
+
+
+DEPOSITS = {
+    "concrete": Deposit(165, "concrete+compressive+strength", "Concrete_Data.xls"),
+    "energy": Deposit(242, "energy+efficiency", "ENB2012_data.xlsx"),
+    "naval": Deposit(316, "condition+based+maintenance+of+naval+propulsion+plants", "data.txt"),
+    "power": Deposit(294, "combined+cycle+power+plant", "Folds5x2_pp.xlsx"),
+    "wine": Deposit(186, "wine+quality", "winequality-red.csv"),
+    "yacht": Deposit(243, "yacht+hydrodynamics", "yacht_hydrodynamics.data"),
+}
+
+
+def address(name: str) -> str:
+    """Where the archive of a set lies; the variable RUE_UCI names a mirror."""
+    site = os.environ.get("RUE_UCI", "https://archive.ics.uci.edu").rstrip("/")
+    deposit = DEPOSITS[name]
+    return f"{site}/static/public/{deposit.number}/{deposit.slug}.zip"
+
+
+def fetch(known: Known) -> dict[str, RawFile]:
+    """Download the archive of a set; hand back its file, by the set's name."""
+    if known.name not in DEPOSITS:
+        raise FetchError(f"{known.name} is not in the UCI archive")
+    with waiting(f"fetching {known.name} from the UCI archive"):
+        content = _download(address(known.name))
+    return {known.name: _member(content, known.name)}
+
+
+def _download(url: str) -> bytes:
+    import pooch
+
+    with tempfile.TemporaryDirectory(prefix="rue-") as folder:
+        file = Path(folder) / "archive.zip"
+        try:
+            pooch.HTTPDownloader(timeout=TIMEOUT)(url, str(file), None)
+        except OSError as error:  # what requests raises, a body shorter than announced included
+            raise FetchError(f"{url} could not be downloaded whole ({error})") from error
+        return file.read_bytes()
+
+
+def _member(content: bytes, name: str) -> RawFile:
+    """The file of the set, whichever folder of the archive it lies in."""
+    wanted = DEPOSITS[name].file
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            found = [item for item in archive.namelist() if PurePosixPath(item).name == wanted]
+            if not found:
+                raise FetchError(f"{address(name)} holds no {wanted}, only {', '.join(archive.namelist())}")
+            return RawFile(f"{found[0]} in {address(name)}", archive.read(found[0]))
+    except zipfile.BadZipFile as error:
+        raise FetchError(f"{address(name)} is no whole zip archive ({error})") from error

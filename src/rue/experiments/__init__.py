@@ -1,1 +1,0 @@
-"""The paper's network and what can be shown with it."""

@@ -1,0 +1,90 @@
+"""The network behind a wrapped model, as a plan for new ones: initial parameters, other layers."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rue.core.concepts import Model
+from rue.core.errors import ModelError
+from rue.core.randomness import untouched
+from rue.models.torch.module import private_copy
+
+
+def module_of(model: Model) -> nn.Module:
+    """A copy of the wrapped module with tensors of its own, as they were when it was wrapped."""
+    module = getattr(model, "module", None)
+    if not isinstance(module, nn.Module):
+        raise ModelError(
+            "this model is no torch module, and only those can be trained anew here; audit it with a method that "
+            "trains nothing, as rue.audit does"
+        )
+    wrapped: Any = model
+    state = {**wrapped.fixed, **wrapped.layout.split(wrapped.theta)}
+    copied, own = private_copy(module), {}
+    for path, part in copied.named_modules():
+        for slots, make in ((part._parameters, nn.Parameter), (part._buffers, torch.Tensor.clone)):
+            for name, tensor in slots.items():
+                if tensor is not None:
+                    if id(tensor) not in own:  # a tied one stands under its first name only
+                        own[id(tensor)] = make(state[f"{path}.{name}".lstrip(".")].detach().clone())
+                    slots[name] = own[id(tensor)]
+    return copied
+
+
+def flat(module: nn.Module) -> Tensor:
+    """All parameters of a module as one vector (d,), tied ones once."""
+    return torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
+
+
+def initialised(module: nn.Module, seed: int) -> nn.Module:
+    """A copy of the module on the CPU with new initial parameters, drawn as when its layers were made."""
+    module = copy.deepcopy(module).cpu()
+    with untouched(), torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(torch.nan)  # what no reset reaches will stand out
+        torch.manual_seed(seed)
+        for part in _inside_out(module, set()):
+            reset = getattr(part, "reset_parameters", getattr(part, "_reset_parameters", None))
+            if callable(reset):
+                reset()
+    for name, parameter in module.named_parameters():
+        if bool(parameter.isnan().any()):
+            layer, _, own = name.rpartition(".")
+            raise ModelError(
+                f"no reset_parameters() sets the parameter {own!r} of layer {layer!r} "
+                f"({type(module.get_submodule(layer)).__name__}), so that it has no new initial values; "
+                'give the layer that method, or use RefitBootstrap(start="trained")'
+            )
+    return module
+
+
+def with_linear_layers(module: nn.Module, make: Callable[[nn.Linear, bool], nn.Linear]) -> nn.Module:
+    """Every `nn.Linear` replaced by what `make(layer, is_last)` makes of it; the last one must give the outputs."""
+    layers = {
+        name: part
+        for name, part in module.named_modules(remove_duplicate=False)
+        if type(part) is nn.Linear  # not what derives from it: attention and parametrised layers use theirs otherwise
+    }
+    if not layers:
+        raise ModelError(f"{type(module).__name__} has no nn.Linear layer, and these are what is replaced")
+    last = list(layers.values())[-1]
+    made = {layer: make(layer, layer is last) for layer in dict.fromkeys(layers.values())}  # a shared one once
+    for name, layer in layers.items():
+        if not name:
+            return made[layer]
+        parent, _, own = name.rpartition(".")
+        setattr(module.get_submodule(parent), own, made[layer])
+    return module
+
+
+def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
+    """Every part once, after the parts it is made of: the order in which constructors draw."""
+    if module in seen:
+        return
+    seen.add(module)
+    for child in module.children():
+        yield from _inside_out(child, seen)
+    yield module

@@ -1,0 +1,1 @@
+"""Fitted estimators of scikit-learn whose parameters minimise an objective."""

@@ -1,0 +1,59 @@
+"""A scikit-learn classifier's labels and class weights as the targets of a loss."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.core.concepts import Facts
+from rue.core.errors import DataError
+from rue.losses import Loss, one_vs_rest, row_weighted
+from rue.models.labels import label_codes, label_column
+
+
+@dataclass(frozen=True)
+class ClassCoding:
+    """The labels of a fitted classifier, and what a row of each class counts."""
+
+    classes: NDArray[Any] = field(repr=False)
+    class_weight: Any = None  # as given to the classifier: a dict, "balanced" or None
+    by_weight: bool = False  # "balanced" goes by the weights of the rows, not by their number
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows count by their class."""
+        return self.class_weight is not None and len(self.class_weight) > 0
+
+    def describe(self) -> Facts:
+        """What an audit must know of the labels."""
+        by_weight = self.by_weight and isinstance(self.class_weight, str)
+        return {"balanced_by": "the sample weights of training"} if by_weight else {}
+
+    def each(self, loss: Loss) -> Loss:
+        """A yes-or-no loss of one output for two classes, of one output for each of more."""
+        return loss if len(self.classes) == 2 else one_vs_rest(loss)
+
+    def weigh(self, loss: Loss, positives: bool = False) -> Loss:
+        """The loss of rows that count by their class; `positives` where, of several outputs, only its own does."""
+        if not self.weighted:
+            return loss
+        apart = positives and len(self.classes) > 2
+        return replace(loss, fit_targets=None) if apart else row_weighted(loss)  # one_vs_rest takes pairs itself
+
+    def encode(self, labels: Any) -> Any:
+        """Numbers from 0 to k − 1, (n,), of two classes (n, 1) floats; with class weights, a pair with those (n,)."""
+        from sklearn.utils.class_weight import compute_class_weight
+
+        if isinstance(self.class_weight, str) and (isinstance(labels, Tensor) or not hasattr(labels, "shape")):
+            raise DataError(
+                f"class_weight={self.class_weight!r} counts the labels of all training rows at once, which a loader "
+                "does not give; give them as one NumPy array or column: (X, y)"
+            )
+        number = label_codes(labels, self.classes)
+        targets = number[:, None].astype(np.float64) if len(self.classes) == 2 else number
+        if not self.weighted:
+            return targets
+        weight = compute_class_weight(self.class_weight, classes=self.classes, y=label_column(labels))
+        return targets, np.asarray(weight, np.float64)[number]

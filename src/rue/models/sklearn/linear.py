@@ -1,0 +1,106 @@
+"""A fitted linear estimator of scikit-learn as a model: its weights, and what they minimise."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+from torch import Tensor, nn
+
+from rue.core.errors import DataError, ModelError
+from rue.models.estimator import EstimatorModel
+from rue.models.sklearn.classifiers import CLASSIFIERS
+from rue.models.sklearn.objective import Objective
+from rue.models.sklearn.regressors import REGRESSORS
+from rue.models.torch.module import ModuleModel, wrap_module
+
+LINEAR: dict[type, Callable[[Any], Objective]] = {**REGRESSORS, **CLASSIFIERS}
+
+
+class Active(nn.Module):
+    """A linear map some of whose weights (k, p) are zero for good: only the others can move."""
+
+    rows: Tensor
+    columns: Tensor
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, free: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight[free])
+        self.bias = None if bias is None else nn.Parameter(bias)
+        rows, columns = free.nonzero(as_tuple=True)
+        self.register_buffer("rows", rows)
+        self.register_buffer("columns", columns)
+        self.shape = weight.shape
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Outputs (m, k)."""
+        weight = inputs.new_zeros(self.shape).index_put((self.rows, self.columns), self.weight)
+        return nn.functional.linear(inputs, weight, self.bias)
+
+
+def read_linear(estimator: Any, reader: Callable[[Any], Objective]) -> EstimatorModel:
+    """Weights, loss and penalty of a fitted linear estimator."""
+    found = reader(estimator)
+    return EstimatorModel(
+        core=_core(estimator, found),
+        features=matrix_reader(estimator),
+        own=estimator.predict,
+        encode=found.encode,
+        response=found.response,
+        classes=None if found.labels is None else found.labels.classes,
+        said={
+            "estimator": type(estimator).__name__,
+            **({} if found.labels is None else found.labels.describe()),
+        },
+    )
+
+
+def matrix_reader(estimator: Any) -> Callable[[Any], NDArray[np.float64]]:
+    """How an estimator reads its inputs: the same names and number of features as in training, dense float64."""
+
+    def features(inputs: Any) -> NDArray[np.float64]:
+        try:
+            read = validate_data(estimator, inputs, reset=False, accept_sparse=True, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"{type(estimator).__name__} cannot read these inputs: {error}; give them as in training, or wrap the "
+                "whole Pipeline that prepares them"
+            ) from error
+        return np.asarray(read.toarray() if hasattr(read, "toarray") else read, np.float64)
+
+    return features
+
+
+def _core(estimator: Any, found: Objective) -> ModuleModel:
+    weight = torch.tensor(np.atleast_2d(estimator.coef_), dtype=torch.float64)
+    k, p = weight.shape
+    bias = None
+    if estimator.fit_intercept:
+        bias = torch.tensor(np.broadcast_to(estimator.intercept_, (k,)).copy(), dtype=torch.float64)
+    free = weight != 0 if found.sparse else torch.ones_like(weight, dtype=torch.bool)
+    if bias is None and not free.any():
+        raise ModelError(
+            f"all {weight.numel()} coefficients of {type(estimator).__name__} are zero and it has no intercept; there "
+            "is nothing that training data could have moved: use a smaller penalty"
+        )
+    module = Active(weight, bias, free) if found.sparse else _linear(weight, bias)
+    loss = found.loss
+    if found.sparse:  # absolute values pull, and have no curvature
+        loss = replace(loss, family=replace(loss.family, stationary=False))
+    core = wrap_module(module, loss, None, None, "mean" if found.mean else "sum", None)
+    l2 = torch.as_tensor(np.broadcast_to(found.l2, (k, p)).copy(), dtype=torch.float64)[free]
+    if bias is not None:
+        l2 = torch.cat([l2, torch.full((k,), found.bias_l2, dtype=torch.float64)])
+    return replace(core, l2=l2, l2_given=True)
+
+
+def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    module = nn.Linear(weight.shape[1], weight.shape[0], bias is not None, dtype=torch.float64)
+    with torch.no_grad():
+        module.weight.copy_(weight)
+        if bias is not None:
+            module.bias.copy_(bias)
+    return module

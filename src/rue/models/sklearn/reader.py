@@ -1,0 +1,133 @@
+"""The adapter for scikit-learn: finds the estimator inside pipelines, searches and target transforms, and reads it."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from rue.core.errors import DataError, ModelError, OpaqueError, SettingError
+from rue.models.estimator import EstimatorModel
+from rue.models.sklearn.linear import LINEAR, read_linear
+from rue.models.sklearn.mlp import read_mlp
+from rue.models.sklearn.refused import NEAREST
+from rue.models.sklearn.response import Inverse
+
+TREES = ("sklearn.ensemble", "sklearn.tree")
+
+Inside = Callable[[Any], EstimatorModel]
+"""How the estimator inside another is read."""
+
+
+def read(estimator: Any, loss: Any, l2: Any) -> EstimatorModel:
+    """A fitted estimator; all but trees know their loss and penalty."""
+    from rue.models.wrapping import adapter  # which imports the adapters
+
+    other = adapter(estimator)
+    if other != "sklearn.reader":  # at the end of a pipeline
+        reader: Any = import_module(f"rue.models.{other}")
+        made: EstimatorModel = reader.read(estimator, loss, l2)
+        return made
+    for kind in type(estimator).__mro__:  # a parent may be readable where its child is refused, and the reverse
+        if kind in WRAPPERS or kind in LINEAR or kind in NETWORKS:
+            _check_fitted(estimator)
+            if kind in WRAPPERS:
+                return WRAPPERS[kind](estimator, lambda inner: read(inner, loss, l2))
+            if loss is not None or l2 is not None:
+                raise SettingError(
+                    f"{type(estimator).__name__} knows the loss and penalty it was trained with; leave loss and l2 out"
+                )
+            return read_linear(estimator, LINEAR[kind]) if kind in LINEAR else read_mlp(estimator)
+        if kind.__module__.startswith(TREES):
+            _check_fitted(estimator)
+            trees: Any = import_module("rue.models.trees.scikit_learn")
+            found: EstimatorModel = trees.read(estimator, loss, l2)
+            return found
+        if kind.__name__ in NEAREST:
+            _check_fitted(estimator)
+            raise OpaqueError(
+                f"{type(estimator).__name__} has no parameters that could be read; the nearest that has is "
+                f"{NEAREST[kind.__name__]}"
+            )
+    _check_fitted(estimator)
+    raise OpaqueError(
+        f"{type(estimator).__name__} has no parameters that could be read; known of scikit-learn are trees and their "
+        "ensembles, "
+        f"MLPRegressor, MLPClassifier, {', '.join(sorted(kind.__name__ for kind in LINEAR))}, and pipelines, searches "
+        "and TransformedTargetRegressor around them"
+    )
+
+
+def _pipeline(pipeline: Any, inside: Inside) -> EstimatorModel:
+    """What stands before the last step makes the features."""
+    final = pipeline[-1]
+    if not hasattr(final, "predict"):
+        raise ModelError(
+            f"the pipeline ends in {final if isinstance(final, str) else type(final).__name__}, which predicts "
+            "nothing; wrap one that ends in a fitted regressor or classifier"
+        )
+    model = inside(final)
+    if type(final).__module__.startswith("skorch"):  # whose predict changes the mode of the module
+        pipeline = copy.deepcopy(pipeline)
+    if len(pipeline) == 1:
+        return replace(model, own=pipeline.predict)
+    before, inner = pipeline[:-1], model.features
+    return replace(model, features=lambda inputs: inner(_transformed(before, inputs)), own=pipeline.predict)
+
+
+def _transformed(before: Any, inputs: Any) -> Any:
+    """Through the steps before the last; sparse matrices are made dense where the last step reads them."""
+    try:
+        return before.transform(inputs)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise DataError(f"the pipeline cannot transform these inputs: {error}; give them as in training") from error
+
+
+def _search(search: Any, inside: Inside) -> EstimatorModel:
+    if not hasattr(search, "best_estimator_"):
+        raise ModelError(
+            f"{type(search).__name__}(refit=False) kept no estimator; use refit=True, or wrap the one you trained"
+        )
+    return replace(inside(search.best_estimator_), own=search.predict)
+
+
+def _transformed_target(regressor: Any, inside: Inside) -> EstimatorModel:
+    """Targets are transformed before training, predictions transformed back."""
+    model = inside(regressor.regressor_)
+    transformer = regressor.transformer_
+    inner = model.encode
+
+    def encode(targets: Any) -> Any:
+        values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
+        made = transformer.transform(values.reshape(len(values), -1))
+        return inner(np.asarray(made, np.float64).reshape(values.shape))
+
+    response = Inverse(transformer.inverse_transform, model.response)
+    return replace(model, encode=encode, response=response, own=regressor.predict)
+
+
+def _check_fitted(estimator: BaseEstimator) -> None:
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError as error:
+        raise ModelError(f"{type(estimator).__name__} is not fitted; call fit before the audit") from error
+
+
+NETWORKS = (MLPClassifier, MLPRegressor)
+WRAPPERS: dict[type, Callable[[Any, Inside], EstimatorModel]] = {
+    Pipeline: _pipeline,
+    BaseSearchCV: _search,
+    TransformedTargetRegressor: _transformed_target,
+    FrozenEstimator: lambda frozen, inside: inside(frozen.estimator),
+}

@@ -1,0 +1,1 @@
+"""PyTorch modules, and skorch's nets around them."""

@@ -1,0 +1,51 @@
+"""How a module takes its inputs, and which of the things it returns is audited."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from rue.core.concepts import Inputs
+from rue.core.errors import ModelError
+
+
+def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A tuple fills positional parameters and a dict named ones where the forward has them; else one argument."""
+    if isinstance(inputs, Tensor):
+        return (inputs,), {}
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    if isinstance(inputs, tuple | list):  # a collate_fn makes lists of tuples
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        required = [p for p in positional if p.default is p.empty]
+        fits = len(required) <= len(inputs) <= len(positional)
+        if fits or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            return tuple(inputs), {}
+    if isinstance(inputs, dict):
+        names = {p.name for p in parameters}
+        unknown = sorted(map(str, inputs.keys() - names))
+        if not unknown or any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return (), inputs
+        if len(unknown) < len(inputs):
+            raise ModelError(
+                f"the inputs have {', '.join(unknown)}, which the module's forward does not take; it takes "
+                f"{', '.join(p.name for p in parameters)}: leave the others out"
+            )
+    return (inputs,), {}
+
+
+def audited_output(returned: Any) -> Tensor:
+    """The tensor a module returned, or the logits among what it returned."""
+    logits = returned.get("logits") if isinstance(returned, Mapping) else getattr(returned, "logits", returned)
+    if isinstance(logits, Tensor):
+        return logits
+    kind = type(returned).__name__
+    parts = ""
+    if isinstance(returned, Mapping):
+        parts = f" with {', '.join(map(str, returned))}"
+    elif isinstance(returned, tuple | list):
+        parts = f" of {len(returned)}"
+    raise ModelError(
+        f"the module returned {kind}{parts}, expected one tensor or an object with logits; wrap it in a module whose "
+        "forward picks the tensor to audit, as `return self.net(x)[0]` (with transformers, return_dict=True will do)"
+    )

@@ -1,0 +1,303 @@
+"""The adapter for `torch.nn.Module`."""
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from rue.core.concepts import Batches, Coupling, Facts, Family, Inputs
+from rue.core.errors import ModelError, SettingError, ShapeError
+from rue.core.nested import leaves, map_leaves
+from rue.losses import Loss, stated
+from rue.losses.torch_losses import OURS, Reduction, Scale
+from rue.models.admission import described, shapes
+from rue.models.reading import read_leaf
+from rue.models.torch.calling import arguments, audited_output
+from rue.models.torch.centre import read_centre
+from rue.models.torch.optimizer import Optimized, read_optimizer
+from rue.models.torch.parameters import Layout, audited
+from rue.models.torch.steps import refuse_steps
+from rue.models.torch.unwrap import run_eagerly
+
+Penalty = Callable[[dict[str, Tensor]], Tensor]
+
+
+@dataclass(frozen=True)
+class ModuleModel:
+    """A trained module, its loss and its penalty, as four functions of a flat theta."""
+
+    module: nn.Module = field(repr=False)
+    layout: Layout = field(repr=False)
+    theta: Tensor = field(repr=False)
+    fixed: dict[str, Tensor] = field(repr=False)  # parameters that are not audited, and buffers
+    rule: Loss
+    l2: Tensor = field(repr=False)  # (d,)
+    centre: Tensor = field(repr=False)  # (d,), what the penalty shrinks towards
+    extra: Penalty | None
+    reduction: Reduction
+    scale: Scale = OURS  # of the loss as it was trained, against `rule`
+    l2_given: bool = True
+    l2_reason: str | None = None  # where an optimizer said it
+    penalty_scale: float = 1.0  # the objective is a sum of `rule`: settled once, by `bind`
+    row_shape: tuple[int, ...] | None = None  # () or (k,): what the module returns for one row
+
+    @property
+    def stated(self) -> bool:
+        """Where the user said what it was."""
+        return self.l2_given or self.extra is not None
+
+    @property
+    def family(self) -> Family:
+        """The loss knows."""
+        return self.rule.family
+
+    @property
+    def response(self) -> None:
+        """A module's outputs are its predictions."""
+
+    @property
+    def classes(self) -> None:
+        """A module names no classes."""
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (m, k) at these parameters."""
+        with _differentiable_kernels(self.module) if torch.is_grad_enabled() else nullcontext():
+            outputs = self._call(theta, inputs)
+        if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
+            raise ShapeError(
+                f"the module returned {tuple(outputs.shape[1:])} for a row, and {self.row_shape} for the first rows; "
+                "pad every batch to one length where the outputs are those of all tokens, or make rows of the "
+                "tokens: rue.tokens.rows"
+            )
+        if outputs.dim() == 0:  # a module that ends in squeeze(), for a single row
+            outputs = outputs.reshape(1)
+        return outputs.unsqueeze(-1) if outputs.dim() == 1 else outputs
+
+    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,); a callable sees outputs in the module's own shape."""
+        if self.row_shape == () and self.rule.fit_targets is None:
+            outputs = outputs.squeeze(-1)
+        return self.rule.value(outputs, targets)
+
+    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
+        """In closed form for named losses."""
+        return None if self.rule.hessian is None else self.rule.hessian(outputs, targets)
+
+    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
+        """For a loss of coupled rows."""
+        assert self.rule.coupling is not None
+        return self.rule.coupling(outputs, targets, weight)
+
+    def jacobian(self, inputs: Inputs) -> None:
+        """Left to autodiff."""
+
+    def answer(self, inputs: Any) -> None:
+        """The outputs are the prediction."""
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """½ Σ l2 (θ − centre)² plus the user's own penalty, scaled to the summed objective."""
+        value = 0.5 * (self.l2.to(theta) * (theta - self.centre.to(theta)).square()).sum()
+        if self.extra is not None:
+            value = value + self.extra(self.layout.split(theta))
+        return self.penalty_scale * value
+
+    def read(self, inputs: Any) -> Inputs:
+        """Tensors on the module's device, floating ones in its dtype."""
+        return map_leaves(lambda leaf: read_leaf(leaf, self.theta, whole_numbers_in_frames=False), inputs)
+
+    def read_targets(self, targets: Any) -> Any:
+        """As inputs; a loss that compares with the outputs gets floating targets of their shape."""
+        read = map_leaves(lambda leaf: read_leaf(leaf, self.theta, whole_numbers_in_frames=True), targets)
+        if self.rule.fit_targets is None or self.row_shape is None:
+            return read
+        fitted = self.rule.fit_targets(read, 1 if not self.row_shape else self.row_shape[0])
+        return fitted.to(self.theta.dtype) if fitted.is_floating_point() else fitted
+
+    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:
+        """Look at a first batch: fix the outputs' shape and the penalty's scale, or refuse."""
+        _check_layers(self.module)
+        if self.extra is not None:
+            self._check_extra(self.extra)
+        n = len(leaves(inputs)[0])
+        with torch.no_grad(), described(f"the module could not take inputs of {shapes(inputs)}"):
+            outputs = self._call(self.theta, map_leaves(torch.clone, inputs))
+        if outputs.dim() == 0 and n == 1:
+            outputs = outputs.reshape(1)
+        if outputs.dim() not in (1, 2) or len(outputs) != n:
+            raise ShapeError(
+                f"the module returned {tuple(outputs.shape)} for {n} rows, expected ({n},) or ({n}, k); "
+                "wrap it in a module that returns one number or one vector per row"
+            )
+        refuse_steps(lambda theta: self.predict(theta, map_leaves(torch.clone, inputs)), self.theta, self.layout.split)
+        shaped = replace(self, row_shape=tuple(outputs.shape[1:]))
+        k = 1 if outputs.dim() == 1 else outputs.shape[1]
+        rows = shaped._counted(total_weight, batches) if self.reduction == "mean" else total_weight
+        return replace(shaped, penalty_scale=self.scale.penalty(self.reduction, rows, k))
+
+    def describe(self) -> Facts:
+        """Loss, penalty and size."""
+        coefficients = sorted(set(self.l2.tolist()))
+        return {
+            "loss": self.rule.name,
+            "l2": coefficients[0] if len(coefficients) == 1 else tuple(coefficients),
+            "l2_given": self.l2_given,
+            "penalty": getattr(self.extra, "__name__", "callable") if self.extra is not None else None,
+            "reduction": self.reduction,
+            "penalty_scale": self.penalty_scale,
+            **({} if self.l2_reason is None else {"l2_reason": self.l2_reason}),
+            "dtype": str(self.theta.dtype).removeprefix("torch."),
+            "device": str(self.theta.device),
+            "parameters": self.layout.names,
+        }
+
+    def _call(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        positional, named = arguments(self.module, inputs)
+        state = {**self.fixed, **self.layout.split(theta)}
+        return audited_output(functional_call(self.module, state, positional, named))
+
+    def _counted(self, total_weight: float, batches: Batches | None) -> float:
+        """What all rows count in a mean: their weights, times those of their classes."""
+        if self.scale.count is None:
+            return total_weight
+        assert batches is not None  # what binds without the rows has no classes
+        return sum(float((part.weight * self.scale.count(part.targets)).sum()) for part in batches(self))
+
+    def _check_extra(self, extra: Penalty) -> None:
+        """A penalty that looks at the module instead of its argument would count as no penalty at all."""
+        theta = self.theta.detach().requires_grad_()
+        with torch.enable_grad(), described("the penalty could not take the named parameters, a dict of tensors"):
+            value: Any = extra(self.layout.split(theta))
+        cut = isinstance(value, Tensor) and (
+            not value.requires_grad or torch.autograd.grad(value.sum(), theta, allow_unused=True)[0] is None
+        )
+        if cut:
+            raise ModelError(
+                "the penalty does not depend on the parameters it is given; use its argument, a dict of tensors by "
+                "name, rather than net.parameters()"
+            )
+
+
+def wrap_module(
+    module: nn.Module,
+    loss: str | Loss | Callable[..., Tensor] | None,
+    l2: float | Mapping[str, float] | None,
+    penalty: Penalty | None,
+    reduction: Reduction | None,
+    select: str | Sequence[str] | None,
+    optimizer: object = None,
+    centre: object = None,
+) -> ModuleModel:
+    """Take a trained module apart into theta and functions of it; the module itself stays untouched."""
+    said = stated(loss)
+    agreed = said.agreed(reduction)
+    if penalty is not None and not callable(penalty):
+        raise SettingError(
+            f"penalty must be a callable of named parameters, got {type(penalty).__name__}; a number is l2"
+        )
+    optimized = None if optimizer is None else read_optimizer(optimizer, module, l2_given=l2 is not None)
+    chosen = audited(module, select, None if optimized is None else optimized.names)
+    layout = Layout(tuple(chosen), tuple(p.shape for p in chosen.values()))
+    theta = torch.cat([p.detach().reshape(-1) for p in chosen.values()])
+    state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    fixed = {name: value.detach().clone() for name, value in state.items() if name not in chosen}
+    return ModuleModel(
+        module=private_copy(module),
+        layout=layout,
+        theta=theta,
+        fixed=fixed,
+        rule=said.loss,
+        l2=_coefficients(layout, l2, optimized).to(theta.device),
+        centre=read_centre(centre, module, layout, theta),
+        extra=penalty,
+        reduction=agreed,
+        scale=said.scale,
+        l2_given=l2 is not None or (optimized is not None and optimized.l2 is not None),
+        l2_reason=optimized.why if optimized is not None and l2 is None else None,
+    )
+
+
+def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimized: Optimized | None) -> Tensor:
+    """The coefficient of ½θ² (d,) that the user says, or else the optimizer; zero where it is unknown."""
+    said = layout.coefficients(l2)
+    if optimized is None or optimized.l2 is None:
+        return said
+    decay = layout.spread(optimized.l2)
+    if l2 is None:
+        return decay
+    apart = (said - decay).abs() > 1e-9 * decay.abs()  # the same number, read or computed
+    if bool(apart.any()):
+        at = int(apart.nonzero()[0])
+        name = next(name for name, part in layout.split(torch.arange(len(said))).items() if bool((part == at).any()))
+        raise SettingError(
+            f"l2 is {said[at]:g} for {name!r}, and the weight_decay of {optimized.optimizer} {decay[at]:g}; leave l2 "
+            "out where the optimizer says it, or the optimizer where another penalty was trained"
+        )
+    return said
+
+
+def private_copy(module: nn.Module) -> nn.Module:
+    """Copy everything but the tensors: what a forward pass may set on the copy never reaches the user's module."""
+    shared: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
+    for part in module.modules():  # tensors that carry a graph cannot be copied
+        own = {name: value for name, value in vars(part).items() if name not in ("_parameters", "_buffers", "_modules")}
+        shared.update({id(v): v.detach() for v in leaves(own) if isinstance(v, Tensor) and v.grad_fn is not None})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # what torch says to itself while it copies a graph
+            copied = copy.deepcopy(module, shared)
+    except Exception as error:
+        raise ModelError(
+            f"the module cannot be copied ({error}); remove open files, locks or generators from it"
+        ) from error
+    run_eagerly(copied)
+    return copied
+
+
+@contextmanager
+def _differentiable_kernels(module: nn.Module) -> Iterator[None]:
+    """Fused attention and recurrent kernels lack the derivatives we need: use the plain ones."""
+    recurrent = any(isinstance(part, nn.RNNBase) for part in module.modules())
+    backends = torch.backends
+    before = backends.mha.get_fastpath_enabled(), backends.cudnn.enabled, backends.mkldnn.enabled
+    with sdpa_kernel(SDPBackend.MATH):
+        try:
+            backends.mha.set_fastpath_enabled(False)
+            if recurrent:
+                backends.cudnn.enabled = False
+                backends.mkldnn.enabled = False  # type: ignore[assignment]  # torch types its flag as a property
+            yield
+        finally:
+            backends.mha.set_fastpath_enabled(before[0])
+            backends.cudnn.enabled, backends.mkldnn.enabled = before[1:]
+
+
+def _check_layers(module: nn.Module) -> None:
+    """Refuse layers whose mode, statistics or backward pass make an audit meaningless."""
+    for name, part in module.named_modules():
+        rate = part.p if isinstance(part, nn.modules.dropout._DropoutNd) else getattr(part, "dropout", 0.0)
+        random = isinstance(part, nn.RReLU) or (isinstance(rate, int | float) and rate > 0)
+        statistics = isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
+            raise ModelError(
+                f"layer {name!r} ({type(part).__name__}) keeps no running statistics, so that the prediction of a row "
+                "changes with the rows beside it; train with track_running_stats=True"
+            )
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and (
+            part.scale_grad_by_freq or part.sparse or part.max_norm is not None
+        ):
+            raise ModelError(
+                f"layer {name!r} ({type(part).__name__}) has a backward pass that is not its derivative, or changes "
+                "its weights while predicting; audit a copy without scale_grad_by_freq, sparse and max_norm"
+            )
+        if part.training and (random or statistics):
+            raise ModelError(
+                f"layer {name or type(part).__name__!r} ({type(part).__name__}) is in training mode and behaves "
+                "differently there; call net.eval() first"
+            )

@@ -1,0 +1,155 @@
+"""scikit-learn's ensembles of trees: gradient boosting, its histogram form, and forests."""
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rue.core.errors import ModelError, OpaqueError
+from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error
+from rue.models.estimator import EstimatorModel
+from rue.models.trees.forest import Forest, forest_model
+from rue.models.trees.in_bag import in_bag
+from rue.models.trees.tree_estimator import (
+    Given,
+    Seen,
+    class_weighed,
+    forest_estimator,
+    loss_of,
+    refuse,
+    tree_estimator,
+)
+from rue.models.trees.tree_model import Ensemble, Penalty
+
+MEANS = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")  # criteria whose leaves are means
+
+
+def read(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+    """GradientBoosting*, HistGradientBoosting*, RandomForest*, ExtraTrees* or a single tree, fitted."""
+    from sklearn.ensemble import (
+        GradientBoostingClassifier,
+        GradientBoostingRegressor,
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+    )
+    from sklearn.ensemble._forest import ForestClassifier, ForestRegressor
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    if isinstance(estimator, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
+        return _histogram(estimator, loss, l2)
+    if isinstance(estimator, GradientBoostingClassifier | GradientBoostingRegressor):
+        return _gradient_boosting(estimator, loss, l2)
+    if isinstance(estimator, ForestClassifier | ForestRegressor | DecisionTreeClassifier | DecisionTreeRegressor):
+        return _forest(estimator, loss, l2)
+    raise OpaqueError(
+        f"{type(estimator).__name__} is neither gradient boosting nor a forest; of ensembles, use "
+        "HistGradientBoosting* or RandomForest*, or wrap one of its members"
+    )
+
+
+def _gradient_boosting(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+    if "Dummy" not in type(estimator.init_).__name__ and not isinstance(estimator.init_, str):
+        raise refuse("scikit-learn", f"init={type(estimator.init_).__name__}", "init=None, or boost its residuals")
+    trees = [tree.tree_ for tree in estimator.estimators_.ravel()]
+    outputs = estimator.estimators_.shape[1]
+    ensemble = Ensemble(
+        values=estimator.learning_rate * np.concatenate([_leaf_values(tree)[:, 0] for tree in trees]),
+        counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),
+        output=np.arange(len(trees)) % outputs,
+        base=np.asarray(estimator._raw_predict_init(np.zeros((1, estimator.n_features_in_))), float).reshape(outputs),
+        loss=loss_of(str(estimator.loss), _losses(outputs), loss, "scikit-learn"),
+        learning_rate=float(estimator.learning_rate),
+        l2=0.0,
+    )
+    return tree_estimator(ensemble, _seen(estimator, _applied(estimator.apply, trees)), l2)
+
+
+def _histogram(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+    if getattr(estimator, "class_weight", None) is not None and loss is None:
+        raise class_weighed()
+    predictors = [predictor for round_ in estimator._predictors for predictor in round_]
+    leaves = [predictor.nodes["is_leaf"].astype(bool) for predictor in predictors]
+    outputs = estimator.n_trees_per_iteration_
+    ensemble = Ensemble(
+        values=np.concatenate([p.nodes["value"][leaf] for p, leaf in zip(predictors, leaves, strict=True)]),
+        counts=np.array([leaf.sum() for leaf in leaves], dtype=np.int64),
+        output=np.arange(len(predictors)) % outputs,
+        base=np.asarray(estimator._baseline_prediction, dtype=np.float64).reshape(outputs),
+        loss=loss_of(str(estimator.loss), _losses(outputs), loss, "scikit-learn"),
+        learning_rate=float(estimator.learning_rate),
+        l2=float(estimator.l2_regularization),
+    )
+    numbered = [_numbered(predictor, leaf) for predictor, leaf in zip(predictors, leaves, strict=True)]
+
+    def leaf_of(raw: Any) -> NDArray[Any]:
+        rows = estimator._preprocess_X(raw, reset=False)
+        categories, where = estimator._bin_mapper.make_known_categories_bitsets()
+        return np.stack([tree.predict(rows, categories, where, 1) for tree in numbered], axis=1)
+
+    return tree_estimator(ensemble, _seen(estimator, leaf_of), l2)
+
+
+def _numbered(predictor: Any, leaf: NDArray[np.bool_]) -> Any:
+    """The same tree predicting the number of the leaf: there is no other way to ask for it."""
+    twin = copy(predictor)
+    twin.nodes = predictor.nodes.copy()
+    twin.nodes["value"] = np.cumsum(leaf) - 1
+    return twin
+
+
+def _forest(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+    if loss is not None or l2 is not None:
+        raise ModelError("a forest averages leaf means and has neither loss nor penalty; leave loss and l2 out")
+    if estimator.criterion not in MEANS:
+        raise refuse("scikit-learn", f"criterion={estimator.criterion!r}", 'criterion="squared_error"')
+    if getattr(estimator, "class_weight", None) is not None:
+        raise refuse(
+            "scikit-learn", "class_weight", "sample_weight, and the same numbers as rue.Data(X, y, weight=...)"
+        )
+    classes = getattr(estimator, "classes_", None)
+    if isinstance(classes, list):
+        raise refuse("scikit-learn", "a forest of several labels", "one forest for each label")
+    trees = [tree.tree_ for tree in getattr(estimator, "estimators_", [estimator])]  # one tree is a forest too
+    core = forest_model(
+        Forest(
+            values=np.concatenate([_leaf_values(tree) for tree in trees]),
+            counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),
+            labels=classes is not None,
+            bootstrap=bool(getattr(estimator, "bootstrap", False)),
+            in_bag=lambda weight: in_bag(estimator, weight),
+        )
+    )
+    return forest_estimator(core, _seen(estimator, _applied(estimator.apply, trees)))
+
+
+def _seen(estimator: Any, leaf: Callable[[Any], NDArray[Any]]) -> Seen:
+    classes = getattr(estimator, "classes_", None)
+    said = {"library": "scikit-learn", "estimator": type(estimator).__name__}
+    return Seen(leaf, lambda raw: np.asarray(estimator.predict(raw)), classes, said)
+
+
+def _applied(apply: Callable[[Any], NDArray[Any]], trees: list[Any]) -> Callable[[Any], NDArray[Any]]:
+    """From the nodes `apply` names to leaves counted from zero."""
+    places = [np.cumsum(tree.children_left == -1) - 1 for tree in trees]
+
+    def leaf(raw: Any) -> NDArray[Any]:
+        nodes = np.asarray(apply(raw)).astype(np.int64)
+        nodes = nodes.reshape(len(nodes), -1)  # round by round, and in each class by class
+        return np.stack([place[nodes[:, t]] for t, place in enumerate(places)], axis=1)
+
+    return leaf
+
+
+def _leaf_values(tree: Any) -> NDArray[np.float64]:
+    """(leaves, k): means of k targets, or shares of k classes."""
+    values = tree.value[tree.children_left == -1]
+    return np.asarray(values.reshape(len(values), -1), dtype=np.float64)
+
+
+def _losses(outputs: int) -> dict[str, Callable[[], Loss]]:
+    several = bernoulli if outputs == 1 else cross_entropy
+    return {"squared_error": squared_error, "log_loss": several, "poisson": poisson, "gamma": gamma}

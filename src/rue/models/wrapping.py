@@ -1,0 +1,141 @@
+"""`wrap`: which adapter reads a model, and what is left where none can."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rue.core.concepts import Model
+from rue.core.errors import ModelError, OpaqueError, SettingError
+from rue.losses import Loss
+from rue.losses.torch_losses import Reduction
+from rue.models import black_box
+from rue.models.black_box import BlackBoxModel
+from rue.models.estimator import EstimatorModel
+from rue.models.torch.module import Penalty, wrap_module
+from rue.models.torch.unwrap import unwrap
+from rue.models.trees.forest import ForestModel
+
+ADAPTERS = {  # the package an estimator comes from, and the file that reads it with `read(estimator, loss, l2)`
+    "sklearn": "sklearn.reader",
+    "lightgbm": "trees.lightgbm",
+    "xgboost": "trees.xgboost",
+    "catboost": "trees.catboost",
+    "skorch": "torch.skorch",
+}
+FILES = {".txt": "trees.lightgbm", ".json": "trees.xgboost", ".ubj": "trees.xgboost"}
+
+
+def wrap(
+    model: Any,
+    *,
+    loss: str | Loss | Callable[..., Tensor] | None = None,
+    l2: float | Mapping[str, float] | None = None,
+    penalty: Penalty | None = None,
+    reduction: Reduction | None = None,
+    select: str | Sequence[str] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    centre: nn.Module | Mapping[str, Any] | None = None,
+) -> Model:
+    """Say what was trained: the model, the loss of one example, and the penalty.
+
+    For a module, `loss` is the `torch.nn` loss object it was trained with, read with its reduction; or a name
+    ("squared_error" is ½r²), an object of `rue.losses`, or a callable `(outputs, targets) -> (n,)`. `l2` is the
+    coefficient of ½‖θ‖² in the objective that was trained: a number, or one per parameter-name glob; None where nobody
+    knows. `penalty` is any other term, a callable of the named parameters. `reduction` says whether that objective
+    summed or averaged the example losses: a sum, unless the loss object says otherwise. `select` takes parameter-name
+    globs and leaves the rest fixed. `optimizer` is the `torch.optim` object it was trained with: it says the l2 of
+    every parameter, and which were trained. `centre` has the parameters the training started from, a state dict or a
+    module, where the penalty was ½ l2 ‖θ − centre‖².
+
+    An estimator of another library, or the path of a stored tree ensemble, says all that by itself. Any other object
+    with `predict`, or with `predict_proba` and `classes_`, is audited by its predictions alone.
+
+    >>> import torch
+    >>> model = wrap(torch.nn.Linear(3, 1), loss="squared_error", l2={"weight": 0.5})
+    >>> model.theta.shape
+    torch.Size([4])
+
+    As it was trained:
+
+    >>> net = torch.nn.Linear(3, 1)
+    >>> sgd = torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=0.5)
+    >>> wrap(net, loss=torch.nn.MSELoss(), optimizer=sgd).describe()["l2"]
+    0.5
+    """
+    model = unwrap(model)
+    if isinstance(model, nn.Module):
+        with torch.inference_mode(False):
+            return wrap_module(model, loss, l2, penalty, reduction, select, optimizer, centre)
+    described = (penalty, select, optimizer, centre, None if reduction == "sum" else reduction)
+    if any(part is not None for part in described):
+        raise SettingError(
+            "penalty, select and reduction, optimizer and centre describe a torch.nn.Module; "
+            f"{type(model).__name__} says by itself how it was trained: leave them out"
+        )
+    reader: Any = import_module(f"rue.models.{adapter(model)}")
+    try:
+        found: Model = reader.read(model, loss, l2)
+    except OpaqueError as error:
+        if not predicts(model):
+            raise
+        found = black_box.read(model, loss, l2, str(error))
+    return replace(found, estimator=model) if isinstance(found, EstimatorModel | BlackBoxModel) else found
+
+
+def best_known(model: Model, asked: bool = False) -> Model:
+    """By its predictions, where parts of it are known but say nothing honest of its errors; any other as it is.
+
+    So are forests, where copies, witnesses or validation rows are `asked` for.
+    """
+    why = "copies, witnesses or validation rows were asked for" if asked and not model.family.joint else _blind(model)
+    if why is None or not isinstance(model, EstimatorModel) or not predicts(model.estimator):
+        return model
+    return replace(black_box.read(model.estimator, None, None, why), estimator=model.estimator)
+
+
+def _blind(model: Model) -> str | None:
+    if isinstance(model, EstimatorModel) and isinstance(model.core, ForestModel) and not model.core.forest.bootstrap:
+        return "every tree of this forest has seen all rows, so that none can speak for a row left out"
+    if model.family.grown and not model.family.gaussian and model.family.decision is None:
+        return "other rows would have grown other trees, and its loss is not squared error"
+    return None
+
+
+def adapter(model: Any) -> str:
+    """The file that reads a fitted estimator: that of the first package in its ancestry we know."""
+    if isinstance(model, str | Path):
+        suffix = Path(model).suffix
+        if suffix in FILES:
+            return FILES[suffix]
+        raise ModelError(
+            f"cannot read a model from {str(model)!r}; known are {', '.join(FILES)}, of LightGBM and XGBoost"
+        )
+    for kind in type(model).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package in ADAPTERS:
+            return ADAPTERS[package]
+    if predicts(model):
+        return "black_box"
+    raise ModelError(
+        f"cannot wrap {type(model).__name__}; give a torch.nn.Module, a fitted estimator of {', '.join(ADAPTERS)}, or "
+        "any object whose predict(X) returns a number, or predict_proba(X) the probabilities of classes_, for each row"
+    )
+
+
+def predicts(model: Any) -> bool:
+    """Whether what the model says of a row can be compared with its target: clusters and ranks cannot."""
+    says = callable(getattr(model, "predict", None)) or (
+        callable(getattr(model, "predict_proba", None)) and hasattr(model, "classes_")
+    )
+    if isinstance(model, type) or not says or "Ranker" in type(model).__name__:
+        return False
+    packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
+    if packages & ADAPTERS.keys() and not hasattr(model, "get_params"):
+        return False  # a booster by itself does not say whether its numbers are probabilities
+    tags = getattr(model, "__sklearn_tags__", None)
+    return tags is None or getattr(tags(), "estimator_type", None) in ("regressor", "classifier")

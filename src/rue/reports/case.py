@@ -1,0 +1,230 @@
+"""Case: everything that was measured for one report, before it is put into words."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset, RandomSampler
+
+from rue.auditing.auditor import Auditor
+from rue.auditing.result import Audit, Interval, PredictionSet
+from rue.checks import CheckUp
+from rue.core.derivatives import outputs
+from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
+from rue.explain import Explanations
+from rue.policy import Policy
+from rue.policy.decision import Decision
+from rue.reports import fingerprints
+from rue.reports.outcome import Outcome, outcome
+
+SHARE = 0.2  # of the rows for review, where no policy is given
+INFLUENTIAL, MANY, FEWER = 5, 2_000, 3  # training units on a card; fewer where the cards are many
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the caller of `report` said."""
+
+    title: str | None
+    purpose: str | None
+    noun: str
+    ids: Any
+    group: Any
+    policy: Policy | None
+    checkup: CheckUp | None
+    baselines: bool
+    level: float
+    previous: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """An audit, with what became of its rows, why they are uncertain and what is decided on them."""
+
+    auditor: Auditor
+    asked: Asked
+    inputs: Any = field(repr=False)
+    targets: Any = field(repr=False)
+    audit: Audit
+    ids: NDArray[Any] = field(repr=False)  # (m,)
+    id_label: str
+    groups: dict[str, NDArray[Any]] = field(repr=False)  # each (m,)
+    outcome: Outcome | None = field(repr=False)
+    unknown_outcome: str  # why there is none
+    explained: Explanations | None = field(repr=False)
+    unexplained: str  # why not
+    interval: Interval | None = field(repr=False)
+    sets: PredictionSet | None = field(repr=False)  # of classes
+    decision: Decision = field(repr=False)
+    checkup: CheckUp = field(repr=False)
+
+    @property
+    def m(self) -> int:
+        """Audited rows."""
+        return len(self.audit)
+
+    @property
+    def n(self) -> int:
+        """Training rows."""
+        return int(self.auditor.facts["n"])
+
+    @property
+    def policy(self) -> Policy:
+        """What decides on the tiers."""
+        return self.decision.policy
+
+    @property
+    def default_policy(self) -> bool:
+        """Whether it was made here, of the audited rows themselves."""
+        return self.asked.policy is None
+
+    @property
+    def noun(self) -> str:
+        """What a person calls the resampling units."""
+        grouped = self.auditor.trained is not None and self.auditor.trained.data.source.group is not None
+        return "groups" if grouped and self.asked.noun == "training rows" else self.asked.noun
+
+    @property
+    def own_networks(self) -> bool:
+        """Whether the method predicts with networks that it trained itself, as auditor.check tells."""
+        return self.auditor.predictor is not outputs
+
+    @property
+    def guarantee(self) -> str:
+        """Of the intervals or sets, in words."""
+        if self.interval is not None:
+            return self.interval.guarantee
+        if self.sets is not None:
+            return self.sets.guarantee
+        if self.audit.decision is not None:
+            return "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
+        where = "" if self.auditor.model.family.gaussian else " for this loss"
+        return f"none: {self.auditor.method} gives no predictive distribution{where}, and so no interval"
+
+
+def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
+    """Audit the inputs and find out all that the sections need."""
+    if not 0 < asked.level < 1:
+        raise SettingError(f"level is {asked.level}, expected strictly between 0 and 1; write 90 % as 0.9")
+    if not callable(getattr(auditor, "audit", None)):
+        raise InputError(
+            f"a report is made of a fitted auditor, got {type(auditor).__name__}; use CalibratedRUE().fit(model, data)"
+        )
+    _check_order(auditor, inputs)
+    audit = auditor.audit(inputs)
+    ids, id_label = _ids(asked.ids, inputs, len(audit))
+    groups = _groups(asked.group, len(audit))
+    happened, why = _outcome(auditor, audit, targets)
+    interval, sets = _bounds(audit, asked.level)
+    policy = asked.policy if asked.policy is not None else _default_policy(audit)
+    case = Case(
+        auditor=auditor,
+        asked=asked,
+        inputs=inputs,
+        targets=targets,
+        audit=audit,
+        ids=ids,
+        id_label=id_label,
+        groups=groups,
+        outcome=happened,
+        unknown_outcome=why,
+        explained=None,
+        unexplained="",
+        interval=interval,
+        sets=sets,
+        decision=policy.decide(audit),
+        checkup=_checkup(auditor, inputs, asked.checkup),
+    )
+    return _with_explanations(case)
+
+
+def _check_order(auditor: Auditor, inputs: Any) -> None:
+    """Refuse a loader that draws its rows in another order each time: no number would belong to its row."""
+    if not isinstance(inputs, Dataset | DataLoader):
+        return
+    first, again = (fingerprints.audited(inputs, None, auditor.model) for _ in range(2))
+    if first != again or isinstance(getattr(inputs, "sampler", None), RandomSampler):
+        raise DataError(
+            "the rows to audit are others, or in another order, when they are read again; audit arrays, or a loader "
+            "that does not shuffle"
+        )
+
+
+def _with_explanations(case: Case) -> Case:
+    try:
+        top = INFLUENTIAL if case.m <= MANY else FEWER
+        return replace(case, explained=case.audit.explain(top=top, noun=case.noun))
+    except RueError as error:
+        return replace(case, unexplained=str(error))
+
+
+def _outcome(auditor: Auditor, audit: Audit, targets: Any) -> tuple[Outcome | None, str]:
+    if targets is None:
+        return None, "no targets of the audited rows were given"
+    if auditor.model.family.coupled:
+        return (
+            None,
+            f"the loss {auditor.facts.get('loss')} of a row depends on the other rows: no row has its own error",
+        )
+    return outcome(auditor, audit, targets), ""
+
+
+def _bounds(audit: Audit, level: float) -> tuple[Interval | None, PredictionSet | None]:
+    if audit.decision is not None:
+        return None, None if audit.sets is None else audit.prediction_set(level)
+    return (None if audit.total_std is None else audit.interval(level)), None
+
+
+def _default_policy(audit: Audit) -> Policy:
+    """Refer a fifth of these very rows; where that cannot be kept, accept nothing."""
+    try:
+        return Policy.by_share(audit, share=SHARE)
+    except RueError as error:
+        return Policy(
+            threshold=-np.inf,
+            limit=float(np.max(audit.score)),
+            guarantee="none: nothing is accepted",
+            n=len(audit),
+            accepted=0,
+            shortfall=str(error).partition(";")[0],
+        )
+
+
+def _checkup(auditor: Auditor, inputs: Any, given: CheckUp | None) -> CheckUp:
+    if given is not None:
+        return given
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RueWarning)  # what the checks find stands in the report
+        try:
+            return auditor.check(inputs)
+        except RueError as error:
+            return CheckUp((), {"all checks": str(error)})
+
+
+def _ids(given: Any, inputs: Any, m: int) -> tuple[NDArray[Any], str]:
+    """The user's own names of the audited rows: given, else a frame's index, else their numbers."""
+    index = getattr(inputs, "index", None)
+    if given is None:
+        named = index is not None and not callable(index) and len(index) == m
+        found = np.asarray(index) if named else np.arange(m)
+        return found, str(getattr(index, "name", None) or "row")
+    found = np.asarray(given)
+    if found.shape != (m,):
+        raise ShapeError(f"ids have shape {found.shape} and {m} rows were audited; give one for each")
+    return found, str(getattr(given, "name", None) or "row")
+
+
+def _groups(given: Any, m: int) -> dict[str, NDArray[Any]]:
+    if given is None:
+        return {}
+    named = given if isinstance(given, Mapping) else {str(getattr(given, "name", None) or "group"): given}
+    found = {str(name): np.asarray(labels) for name, labels in named.items()}
+    for name, labels in found.items():
+        if labels.shape != (m,):
+            raise ShapeError(
+                f"group {name!r} has shape {labels.shape} and {m} rows were audited; give one label for each"
+            )
+    return found

@@ -1,0 +1,171 @@
+"""`rue.report`: an audit as one document for people, as a page and as JSON."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from rue.auditing.auditor import Auditor
+from rue.core.randomness import untouched
+from rue.policy import Policy
+from rue.reports import previous as earlier
+from rue.reports.blocks import Section, block
+from rue.reports.case import Asked, Case, measured
+from rue.reports.measures import Metrics
+from rue.reports.phrases import rows
+from rue.reports.plain import plain
+from rue.reports.sections.crosswalk import crosswalk
+from rue.reports.sections.errors import errors
+from rue.reports.sections.fitness import fitness
+from rue.reports.sections.identity import REPORT_ID, identity, no_previous
+from rue.reports.sections.limitations import limitations
+from rue.reports.sections.method import method
+from rue.reports.sections.monitoring import monitoring
+from rue.reports.sections.performance import coverage, metrics, performance
+from rue.reports.sections.predictions import predictions
+from rue.reports.sections.shift import Beyond, beyond, shift
+from rue.reports.sections.subgroups import subgroups
+from rue.reports.sections.thresholds import thresholds
+from rue.reports.sections.use import use
+from rue.reports.sections.verdict import highlights, verdict
+
+
+@dataclass(frozen=True)
+class Report:
+    """The content of a report, as plain JSON types; the page and the JSON are made of it."""
+
+    document: dict[str, Any] = field(repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """The light, and one sentence."""
+        return f"{self.document['verdict']['light']}: {self.document['verdict']['text']}"
+
+    def html(self) -> str:
+        """One page that needs nothing but a browser."""
+        from rue.reports.page.render import render
+
+        return render(self.document)
+
+    def json(self) -> str:
+        """The same content, valid under the published schema."""
+        return _compact(self.document) + "\n"
+
+    def save(self, path: str | Path = "audit.html") -> tuple[Path, Path]:
+        """Write the page, and the JSON beside it."""
+        page, data = places(path)
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(self.html(), encoding="utf-8")
+        data.write_text(self.json(), encoding="utf-8")
+        return page, data
+
+
+def places(path: str | Path) -> tuple[Path, Path]:
+    """Where the page and the JSON go.
+
+    >>> [str(place) for place in places("audit_v1.2")]
+    ['audit_v1.2.html', 'audit_v1.2.json']
+    """
+    given = Path(path)
+    page = given if given.suffix == ".html" else given.with_name(f"{given.name}.html")
+    return page, page.with_suffix(".json")
+
+
+def report(
+    auditor: Auditor,
+    inputs: Any,
+    targets: Any = None,
+    *,
+    title: str | None = None,
+    purpose: str | None = None,
+    noun: str = "training rows",
+    ids: Any = None,
+    group: Any = None,
+    policy: Policy | None = None,
+    checkup: Any = None,
+    baselines: bool = True,
+    level: float = 0.9,
+    previous: str | Path | Mapping[str, Any] | None = None,
+) -> Report:
+    """Audit inputs and write down what was found: a page for people, and the same as JSON.
+
+    With `targets` it says how good the predictions are and whether the score finds errors; without, what could not be
+    assessed. `noun` is what a person calls the training rows; `ids` names the audited rows (else a frame's index);
+    `group` is an array, or a dict of arrays by name, for tables by subgroup. Without a `policy` a fifth of these rows
+    is for review. `checkup` is what `auditor.check(...)` returned, else it is called. `baselines` fits simpler scores
+    to compare with. `level` is that of the intervals. `previous` is an earlier report's JSON, to say what changed.
+
+    >>> import torch, rue
+    >>> X, y = torch.randn(40, 2, generator=torch.Generator().manual_seed(0)), torch.arange(40.0)
+    >>> model = rue.wrap(torch.nn.Linear(2, 1), loss="squared_error", l2=1.0)
+    >>> made = report(rue.LinearRUE().fit(model, (X, y)), X[:9])
+    >>> [part["id"] for part in made.document["sections"]][:3]
+    ['identity', 'use', 'method']
+    """
+    started = time.perf_counter()
+    before = earlier.read(previous)
+    asked = Asked(title, purpose, noun, ids, group, policy, checkup, baselines, level, before)
+    with untouched():
+        case = measured(auditor, inputs, targets, asked)
+        document = _document(case)
+    document["created"] = _created(case, time.perf_counter() - started)
+    return Report(document)
+
+
+def _document(case: Case) -> dict[str, Any]:
+    """All but the date and the seconds, with the id of the rest filled in."""
+    found, covered, far = metrics(case), coverage(case), beyond(case)
+    introduction, table = predictions(case)
+    title = case.asked.title or f"Audit of {rows(case.m, 'prediction')}"
+    made = plain(
+        {
+            "schema": earlier.SCHEMA,
+            "title": title,
+            "subtitle": f"{case.auditor.method}, {rows(case.n, 'training row')}, {rows(case.m, 'audited row')}",
+            "verdict": verdict(case),
+            "highlights": highlights(case, found, covered, far),
+            "sections": _sections(case, found, far, introduction),
+            "predictions": table,
+        }
+    )
+    held = block(made, "report")
+    assert held is not None
+    named = next(item for item in held["items"] if item["label"] == REPORT_ID)
+    before = case.asked.previous
+    if before is not None:
+        made["sections"][0]["blocks"] += plain(earlier.changes(before, made))
+    named["value"] = sha256(_compact(made, sort_keys=True).encode()).hexdigest()
+    return dict(made)
+
+
+def _sections(case: Case, found: Metrics, far: list[Beyond], introduction: Section) -> list[Section]:
+    return [
+        identity(case, [] if case.asked.previous is not None else no_previous()),
+        use(case),
+        method(case),
+        fitness(case),
+        performance(case, found),
+        errors(case),
+        subgroups(case),
+        shift(case, far),
+        introduction,
+        limitations(case),
+        thresholds(case),
+        monitoring(case),
+        crosswalk(),
+    ]
+
+
+def _compact(document: Any, *, sort_keys: bool = False) -> str:
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
+
+
+def _created(case: Case, seconds: float) -> dict[str, Any]:
+    said = case.audit.facts
+    known = {"fit": said.get("seconds_fit"), "audit": said.get("seconds_audit"), "report": seconds}
+    date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"date": date, "seconds": plain({name: one for name, one in known.items() if one is not None})}

@@ -1,0 +1,149 @@
+"""Means and shares of audited rows with 95 % intervals: exact, by Student's t, or by resampling the rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rue.core.arrays import Array
+from rue.core.progress import track
+from rue.evaluate import metrics as evaluate
+from rue.reports.phrases import number, percent
+
+RESAMPLES = 1000
+FEWEST = 10  # rows that are resampled: of fewer a bootstrap is far too narrow
+CELLS = 2**21  # of resampled counts held at once
+SEED = 0
+
+
+class Estimate(NamedTuple):
+    """A number of n rows, with the ends of its 95 % interval; None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+    def __str__(self) -> str:
+        known = "" if self.limits is None else f"{self.limits}, "
+        return f"{number(self.value)} ({known}n = {self.n})"
+
+    @property
+    def limits(self) -> str | None:
+        """The interval in words; None where there is none."""
+        return None if self.low is None or self.high is None else f"{number(self.low)} to {number(self.high)}"
+
+    @property
+    def percent(self) -> str:
+        """A share with its interval, all in per cent.
+
+        >>> Estimate(0.94, 0.892, 0.975, 142).percent
+        '94 % (89 % to 98 %, n = 142)'
+        """
+        if self.value is None:
+            return f"not known (n = {self.n})"
+        known = "" if self.low is None or self.high is None else f"{percent(self.low)} to {percent(self.high)}, "
+        return f"{percent(self.value)} ({known}n = {self.n})"
+
+    def excludes(self, value: float | None) -> bool:
+        """Whether a value lies outside of the interval."""
+        if value is None or self.low is None or self.high is None:
+            return False
+        return not self.low <= value <= self.high
+
+    def columns(self, prefix: str = "") -> dict[str, float | int | None]:
+        """For a row of a table."""
+        return {f"{prefix}{name}": getattr(self, name) for name in ("value", "low", "high", "n")}
+
+
+def share(flags: ArrayLike) -> Estimate:
+    """The share of flags (m,) that are set, with exact (Clopper–Pearson) limits.
+
+    >>> share([True, True]).high, round(share([True, True]).low ** 2, 6)  # low² = 0.025
+    (1.0, 0.025)
+    """
+    marked = np.asarray(flags, dtype=np.float64)
+    if not marked.size:
+        return Estimate(None, None, None, 0)
+    return Estimate(*evaluate.coverage(marked, np.ones_like(marked), np.ones_like(marked)))
+
+
+def mean(values: ArrayLike) -> Estimate:
+    """The mean of values (m,) with Student's t interval: for groups too small to resample.
+
+    >>> mean([1.0])
+    Estimate(value=1.0, low=None, high=None, n=1)
+    """
+    from scipy.stats import t
+
+    found = np.asarray(values, dtype=np.float64)
+    n = found.size
+    if n < 2:
+        return Estimate(float(found[0]) if n else None, None, None, n)
+    middle, reach = float(found.mean()), float(t.ppf(0.975, n - 1) * found.std(ddof=1) / np.sqrt(n))
+    low = max(middle - reach, 0.0) if found.min() >= 0 else middle - reach
+    return Estimate(middle, low, middle + reach, n)
+
+
+def resampled(value: float, drawn: Array, n: int) -> Estimate:
+    """A number with the middle 95 % of what it was in the resamples (r,); few rows have too few to resample."""
+    known = drawn[np.isfinite(drawn)]
+    if n < FEWEST or not known.size or not np.isfinite(value):
+        return Estimate(value if np.isfinite(value) else None, None, None, n)
+    low, high = np.percentile(known, (2.5, 97.5))
+    return Estimate(value, float(low), float(high), n)
+
+
+def resampled_means(columns: Array) -> Array:
+    """The means of columns (m, q) when the rows are drawn again, with replacement: (r, q)."""
+    m = len(columns)
+    return np.concatenate([counts @ columns / m for counts in resamples(m)])
+
+
+def resamples(m: int) -> Iterator[Array]:
+    """How often each of m rows is drawn, blocks (c, m), the same on every pass."""
+    source = np.random.default_rng(SEED)
+    together = max(1, CELLS // m)
+    sizes = [min(together, RESAMPLES - start) for start in range(0, RESAMPLES, together)]
+    for c in track("bootstrap", sizes, total=len(sizes)):
+        drawn = source.integers(m, size=(c, m)) + m * np.arange(c)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=c * m).reshape(c, m).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How well a score (m,) tells rows that failed by each of t standards (m, t) from those that did not."""
+
+    order: NDArray[np.int64] = field(repr=False)  # (m,), by rising score
+    group: NDArray[np.int64] = field(repr=False)  # (m,), rows of one score, in that order
+    last: NDArray[np.int64] = field(repr=False)  # the last row of each group
+    failed: Array = field(repr=False)  # (m, t), in that order
+
+    @classmethod
+    def of(cls, score: ArrayLike, failed: NDArray[np.bool_]) -> "Detection":
+        """Sort the rows once."""
+        values = np.asarray(score, dtype=np.float64)
+        order = np.argsort(values, kind="stable")
+        group = np.unique(values[order], return_inverse=True)[1]
+        last = np.flatnonzero(np.diff(group, append=group[-1] + 1))
+        return cls(order, group, last, failed[order].astype(np.float64))
+
+    def mean_auc(self, counts: Array) -> Array:
+        """The mean over the standards of the AUC, for rows drawn so often (c, m): (c,).
+
+        A failed row beats the weight below it and half of that beside it; among failed rows alone that is P²/2.
+        """
+        weight = counts[:, self.order]
+        upto = np.cumsum(weight, axis=1)[:, self.last]
+        beside = np.diff(upto, axis=1, prepend=0)
+        below = (upto - beside / 2)[:, self.group]
+        failing = weight @ self.failed
+        passing = weight.sum(axis=1, keepdims=True) - failing
+        pairs = failing * passing
+        won = (weight * below) @ self.failed - failing**2 / 2
+        auc = np.divide(won, pairs, out=np.full_like(won, np.nan), where=pairs > 0)
+        known = np.isfinite(auc)
+        total = np.where(known, auc, 0.0).sum(axis=1)
+        return np.divide(total, known.sum(axis=1), out=np.full(len(auc), np.nan), where=known.any(axis=1))

@@ -1,0 +1,78 @@
+"""SHA-256 of what an audit was made of: the weights, the training rows, the audited rows."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rue.core.concepts import Model
+from rue.core.derivatives import outputs
+from rue.core.nested import leaves
+from rue.data.rows import Rows, input_batches
+
+
+def weights(model: Model, settings: str = "") -> str:
+    """Of all parameters with their names, in float64 and little-endian, the fixed ones too; of trees their leaves.
+
+    `settings` are those of a method that trained networks of its own with them.
+    """
+    core = model
+    while (inner := getattr(core, "inner", getattr(core, "core", None))) is not None:
+        core = inner  # an estimator around its model, a projection around its own
+    found = sha256(settings.encode())
+    trees = getattr(core, "ensemble", getattr(core, "forest", None))
+    if trees is not None:
+        for values in (trees.values, trees.counts):
+            found.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
+        return found.hexdigest()
+    found.update("\n".join(core.describe().get("parameters", ())).encode())
+    found.update(_exact(core.theta))
+    for name, values in sorted(getattr(core, "fixed", {}).items()):
+        found.update(name.encode() + _exact(values))
+    return found.hexdigest()
+
+
+def predictions(model: Model, data: Rows) -> str:
+    """Of what a model without known parameters says of its training rows: another model says something else."""
+    found = sha256()
+    for batch in data.batches():
+        found.update(_exact(outputs(model, batch.inputs)))
+    return found.hexdigest()
+
+
+def training(data: Rows) -> str:
+    """Of every row's inputs, target, weight and unit, however they were read in batches."""
+    parts = ([*leaves(batch.inputs), *leaves(batch.targets)] for batch in data.batches())
+    return _together(_by_leaf(parts), [data.weight, data.unit])
+
+
+def audited(inputs: Any, targets: Any, model: Model) -> str:
+    """Of the audited rows and, where they are known, their targets."""
+    read = _by_leaf(leaves(batch) for batch in input_batches(inputs, model))
+    return _together(read, [] if targets is None else leaves(model.read_targets(targets)))
+
+
+def _by_leaf(batches: Iterable[list[Tensor]]) -> list[Any]:
+    """One hash for each part of the inputs, so that it does not matter where a batch ends."""
+    found: list[Any] = []
+    for batch in batches:
+        found = found or [sha256(str(part.shape[1:]).encode()) for part in batch]
+        for hashed, part in zip(found, batch, strict=True):
+            hashed.update(_exact(part))
+    return found
+
+
+def _together(parts: list[Any], more: list[Tensor]) -> str:
+    found = sha256(b"".join(part.digest() for part in parts))
+    for values in more:
+        found.update(_exact(values))
+    return found.hexdigest()
+
+
+def _exact(values: Tensor) -> bytes:
+    held = values.detach().cpu()
+    kind, wanted = ("<f8", torch.float64) if held.is_floating_point() else ("<i8", torch.int64)
+    return np.ascontiguousarray(held.to(wanted).numpy(), dtype=kind).tobytes()

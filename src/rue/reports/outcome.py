@@ -1,0 +1,103 @@
+"""What became of the audited rows, where it is known, and how far each prediction was off."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.auditing.auditor import Auditor
+from rue.auditing.result import Audit
+from rue.core.arrays import Array
+from rue.core.errors import DataError, ShapeError
+from rue.models.labels import label_codes
+
+Kind = Literal["numbers", "classes", "losses"]
+SAME_SCALE = ("squared_error", "huber", "squared_epsilon_insensitive")  # losses whose outputs are like the targets
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Targets, and the size of every row's error: of numbers, of decisions, else the loss that was trained."""
+
+    kind: Kind
+    target: NDArray[Any] = field(repr=False)  # (m,) or (m, k); of classes their codes
+    shown: NDArray[Any] = field(repr=False)  # the same as a person reads it
+    error: Array = field(repr=False)  # (m, k), target − prediction; of classes (m, 1), one where the decision is wrong
+    called: str  # what `size` is
+
+    @property
+    def size(self) -> Array:
+        """One number for each row, the larger the worse: (m,)."""
+        return np.abs(self.error[:, 0]) if self.error.shape[1] == 1 else np.linalg.norm(self.error, axis=1)
+
+
+def outcome(auditor: Auditor, audit: Audit, targets: Any) -> Outcome:
+    """Read targets as the audited model has them."""
+    found = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets)
+    if found.ndim not in (1, 2) or len(found) != len(audit):
+        raise ShapeError(
+            f"targets have shape {found.shape} and {len(audit)} rows were audited; give one target for each, or none"
+        )
+    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    if audit.decision is not None:
+        return _classes(audit, found)
+    _check_known(found)
+    if _same_scale(auditor):
+        return _numbers(audit, found)
+    return _losses(auditor, audit, targets, found)
+
+
+def _same_scale(auditor: Auditor) -> bool:
+    """Whether predictions and targets can be subtracted from each other."""
+    model = auditor.model
+    return model.family.gaussian or model.response is not None or str(auditor.facts.get("loss")).startswith(SAME_SCALE)
+
+
+def _numbers(audit: Audit, target: NDArray[Any]) -> Outcome:
+    values, predicted = target.astype(np.float64), np.asarray(audit.prediction, dtype=np.float64)
+    if values.shape != predicted.shape:
+        raise ShapeError(f"targets have shape {values.shape}, the predictions {predicted.shape}; they must agree")
+    called = "absolute error" if values.ndim == 1 else f"root of the summed squared errors of {values.shape[1]} outputs"
+    return Outcome("numbers", values, values, (values - predicted).reshape(len(values), -1), called)
+
+
+def _classes(audit: Audit, target: NDArray[Any]) -> Outcome:
+    decided = np.asarray(audit.label)
+    if target.shape != decided.shape:
+        raise ShapeError(f"labels have shape {target.shape}, the decisions {decided.shape}; they must agree")
+    if audit.classes is not None and target.ndim == 1:
+        codes = label_codes(target, audit.classes)
+        wrong = codes != label_codes(decided, audit.classes)
+        return Outcome("classes", codes, target, wrong[:, None].astype(np.float64), "wrong decision")
+    _check_known(target)
+    codes = np.rint(target.astype(np.float64)).astype(np.int64)
+    wrong = codes != decided.astype(np.int64)
+    wrong = wrong if wrong.ndim == 1 else wrong.any(axis=1)
+    return Outcome("classes", codes, codes, wrong[:, None].astype(np.float64), "wrong decision")
+
+
+def _losses(auditor: Auditor, audit: Audit, targets: Any, shown: NDArray[Any]) -> Outcome:
+    """Outputs on another scale than the targets (a logarithm, a hazard): the loss that was trained says how far off."""
+    model, name = auditor.model, str(auditor.facts.get("loss"))
+    if model.family.coupled:
+        raise DataError(f"the loss {name} of a row depends on the other rows, so that a single row has no error")
+    with torch.no_grad():
+        outputs = torch.as_tensor(np.asarray(audit.outputs)).to(model.theta)
+        found = model.loss(outputs, model.read_targets(targets)).double().cpu().numpy()
+    return Outcome("losses", shown, shown, found.reshape(-1, 1), f"loss ({name})")
+
+
+def _check_known(values: NDArray[Any]) -> None:
+    try:
+        known = np.isfinite(values.astype(np.float64))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"targets cannot be read as numbers ({error}); give them as in training") from error
+    if not known.all():
+        rows = int((~known).reshape(len(values), -1).any(axis=1).sum())
+        raise DataError(
+            f"{rows} of {len(values)} targets are not known (NaN or infinite); report the rows with known targets, or "
+            "all of them without targets"
+        )

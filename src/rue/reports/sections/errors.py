@@ -1,0 +1,211 @@
+"""Does the score find errors, and better than simpler scores do?"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rue.core.arrays import Array
+from rue.evaluate import metrics as evaluate
+from rue.reports.baselines import Rivals, rivals
+from rue.reports.blocks import Block, Section, axis, chart, line, listed, section, series, table, text
+from rue.reports.case import Case
+from rue.reports.estimates import Detection, Estimate, resampled, resamples
+from rue.reports.outcome import Outcome
+from rue.reports.phrases import listing, number, rows
+from rue.reports.sections.predictions import shown_rows
+
+FEW = 5  # rows that failed, or that did not, below which no interval is believed
+POINTS = 101  # of a risk–coverage curve
+COLUMNS = {
+    "score": ("Score", "text"),
+    "value": ("Mean AUC", "number"),
+    "low": ("95 % from", "number"),
+    "high": ("to", "number"),
+    "n": ("n", "number"),
+    "difference": ("This report's score is better by", "number"),
+    "difference_low": ("95 % from", "number"),
+    "difference_high": ("to", "number"),
+    "says": ("In words", "text"),
+}
+OWN, CONSTANT = "score of this report", "a constant (a coin)"
+
+
+class Ranking(NamedTuple):
+    """How well one score finds errors, and how much better this report's own does."""
+
+    name: str
+    auc: Estimate
+    better: Estimate | None
+
+    @property
+    def says(self) -> str:
+        """Plainly, whether the report's score is better."""
+        if self.better is None:
+            return "this report"
+        if self.better.low is None:
+            return "too few to tell"
+        if not self.better.excludes(0.0):
+            return "no clear difference"
+        return "this report's score is better" if (self.better.value or 0) > 0 else "this score is better"
+
+
+def errors(case: Case) -> Section:
+    """Areas under curves with paired differences, and what is left when the least reliable rows are taken out."""
+    title, happened = "Does the score find errors?", case.outcome
+    if happened is None:
+        return section("errors", title, f"Not assessed: {case.unknown_outcome}.", [_missing(case)])
+    failed = _failed(happened)
+    if not failed.size:
+        lead = f"Not assessed: all errors of {rows(case.m)} with known outcome are alike."
+        return section("errors", title, lead, [_missing(case)])
+    others = rivals(case) if case.asked.baselines else Rivals({}, {})
+    found = rankings(case.audit.score, others.scores, failed)
+    blocks = [table("rankings", _caption(case, failed), COLUMNS, [_row(one) for one in found]), _sentences(found, case)]
+    if happened.kind != "classes":
+        blocks += [_curves(case, happened, others), _scatter(case, happened)]
+    blocks.append(_risk(case, happened))
+    if others.left_out:
+        blocks.append(
+            listed("baselines-left-out", [f"Left out, {name}: {why}." for name, why in others.left_out.items()])
+        )
+    elif not case.asked.baselines:
+        blocks.append(text("baselines-left-out", "Baselines were not asked for: only a constant is compared with."))
+    return section("errors", title, _lead(found, case, failed), blocks)
+
+
+def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) -> list[Ranking]:
+    """The mean AUC over standards of failure (m, t), on the same resamples for all scores."""
+    scores = {OWN: own, **others}
+    known = {name: Detection.of(score, failed) for name, score in scores.items()}
+    m = len(own)
+    whole = {name: float(each.mean_auc(np.ones((1, m)))[0]) for name, each in known.items()}
+    parts = [{name: each.mean_auc(counts) for name, each in known.items()} for counts in resamples(m)]
+    drawn = {name: np.concatenate([part[name] for part in parts]) for name in known}
+    enough = fewest_of_a_kind(failed) >= FEW
+
+    def estimate(value: float, again: Array) -> Estimate:
+        return resampled(value, again, m) if enough else Estimate(value, None, None, m)
+
+    found = [Ranking(OWN, estimate(whole[OWN], drawn[OWN]), None)]
+    found.append(Ranking(CONSTANT, Estimate(0.5, 0.5, 0.5, m), estimate(whole[OWN] - 0.5, drawn[OWN] - 0.5)))
+    for name in others:
+        gap = estimate(whole[OWN] - whole[name], drawn[OWN] - drawn[name])
+        found.append(Ranking(name, estimate(whole[name], drawn[name]), gap))
+    return found
+
+
+def fewest_of_a_kind(failed: NDArray[np.bool_]) -> int:
+    """Rows that failed, or that did not, whichever are fewer, by the standard that splits best."""
+    count = failed.sum(axis=0)
+    return int(np.minimum(count, len(failed) - count).max())
+
+
+def _failed(happened: Outcome) -> NDArray[np.bool_]:
+    """Which rows failed by each standard, a wrong decision or an error above a percentile of errors: (m, t)."""
+    size = happened.size
+    if happened.kind == "classes":
+        failed = size[:, None] > 0.5
+    else:
+        failed = size[:, None] > np.percentile(size, np.arange(5, 100, 5))[None, :]  # as evaluate.auc_curve
+    split = failed.any(axis=0) & ~failed.all(axis=0)
+    return np.asarray(failed[:, split])
+
+
+def _caption(case: Case, failed: NDArray[np.bool_]) -> str:
+    what = "a wrong decision" if failed.shape[1] == 1 else f"an error above each of {failed.shape[1]} tolerances"
+    return f"Area under the ROC curve for finding {what}, n = {case.m}; intervals by bootstrap of the rows, paired"
+
+
+def _row(found: Ranking) -> Block:
+    gap = found.better
+    difference = (
+        {} if gap is None else {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
+    )
+    return {"score": found.name, **found.auc.columns(), **difference, "says": found.says}
+
+
+def _sentences(found: list[Ranking], case: Case) -> Block:
+    said = []
+    for one in found[1:]:
+        assert one.better is not None
+        gap = f"difference in mean AUC {one.better}"
+        words = {
+            "no clear difference": f"No clear difference between the score and {one.name}: {gap}.",
+            "too few to tell": f"Too few rows to tell the score from {one.name}: {gap}.",
+            "this report's score is better": f"The score finds errors better than {one.name}: {gap}.",
+            "this score is better": f"The score finds errors worse than {one.name}: {gap}.",
+        }
+        said.append(words[one.says])
+    return listed("comparisons", [*said, f"Comparisons made on the same n = {rows(case.m)}: {len(said)}."])
+
+
+def _lead(found: list[Ranking], case: Case, failed: NDArray[np.bool_]) -> str:
+    own, coin = found[0], found[1]
+    said = f"Of a row that failed and one that did not, the score picks the failed one with probability {own.auc}."
+    if own.auc.low is None:
+        few = fewest_of_a_kind(failed)
+        return f"{said} {few} of {case.m} rows are too few of one kind for an interval: no score is shown to be better."
+    if coin.says != "this report's score is better":
+        said += " That is not clearly better than a coin."
+    beaten = [one.name for one in found[2:] if one.says == "this report's score is better"]
+    better = [one.name for one in found[2:] if one.says == "this score is better"]
+    if beaten:
+        said += f" It is clearly better than {listing(beaten)}."
+    if better:
+        said += f" It is clearly worse than {listing(better)}."
+    if len(found) > 2 and not beaten and not better:
+        said += f" No clear difference from any of {len(found) - 2} baselines on n = {case.m} rows."
+    return said
+
+
+def _curves(case: Case, happened: Outcome, others: Rivals) -> Block:
+    drawn = []
+    for name, score in {OWN: case.audit.score, **others.scores}.items():
+        curve = evaluate.auc_curve(score, happened.size)
+        drawn.append(series(name, "line", curve.tolerance.tolist(), curve.auc.tolist()))
+    both = axis(f"Tolerance: {happened.called} above which a row counts as failed"), axis("AUC", 0, 1)
+    note = f"n = {case.m}; tolerances are the 5th to 95th percentiles of the errors."
+    return chart("auc-curve", "AUC at each tolerance", both, drawn, note, [line("y", 0.5, "a coin")])
+
+
+def _scatter(case: Case, happened: Outcome) -> Block:
+    """Every prediction of the table as a point that opens its card."""
+    shown = shown_rows(case)
+    points = series(
+        "predictions",
+        "points",
+        case.audit.score[shown].tolist(),
+        happened.size[shown].tolist(),
+        row=list(range(len(shown))),
+    )
+    both = axis("Score"), axis(f"{happened.called[0].upper()}{happened.called[1:]}")
+    note = f"n = {len(shown)} predictions of the table; a point opens its card."
+    return chart("score-and-error", "Score and error of each prediction", both, [points], note)
+
+
+def _risk(case: Case, happened: Outcome) -> Block:
+    size = happened.size - min(0.0, float(happened.size.min()))
+    kept = np.unique(np.linspace(1, case.m, min(POINTS, case.m)).astype(int)) - 1
+    own, best = evaluate.risk_coverage(case.audit.score, size), evaluate.risk_coverage(size, size)
+    x = own.coverage[kept].tolist()
+    what = "Share of wrong decisions" if happened.kind == "classes" else f"Mean {happened.called}"
+    drawn = [
+        series("score of this report", "line", x, own.risk[kept].tolist()),
+        series("errors known beforehand", "line", x, best.risk[kept].tolist(), dashed=True, muted=True),
+        series("random order", "line", (x[0], 1.0), (float(own.risk[-1]),) * 2, dashed=True, muted=True),
+    ]
+    area = evaluate.aurc(case.audit.score, size)
+    note = (
+        f"n = {case.m}; rows are accepted from the lowest score up. Area {number(area.value)}, with errors known "
+        f"beforehand {number(area.oracle)}, in random order {number(area.random)}."
+    )
+    both = axis("Share of rows accepted", 0, 1), axis(f"{what} of those accepted")
+    return chart("risk-coverage", "What is left when the least reliable rows are taken out", both, drawn, note)
+
+
+def _missing(case: Case) -> Block:
+    said = "Whether high scores mark large errors is the first thing to find out before anything is decided by a score."
+    if case.targets is None:
+        said += " It needs the true outcomes of audited rows, drawn without regard to their score."
+    return text("errors-not-assessed", said)

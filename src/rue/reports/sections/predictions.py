@@ -1,0 +1,276 @@
+"""The table of predictions, and what the card of each shows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rue.explain import Explanations
+from rue.reports.blocks import Block, Section, section, text
+from rue.reports.case import Case
+from rue.reports.influences import influential
+from rue.reports.phrases import number, percent, rows
+from rue.reports.plain import identifiers, shortened
+from rue.reports.spreads import words
+
+MOST = 10_000  # rows in the report
+OUTPUTS = 5  # of several
+COLUMNS = 12  # of the audited rows' own
+
+Column = dict[str, str]
+
+
+def predictions(case: Case) -> tuple[Section, Block]:
+    """The section with its introduction, and the table itself."""
+    shown = shown_rows(case)
+    said = _introduction(case, len(shown))
+    return section("predictions", "Predictions", _lead(case, len(shown)), said), _table(case, shown)
+
+
+def shown_rows(case: Case) -> NDArray[np.int64]:
+    """All rows in their order, or those of the highest scores."""
+    if case.m <= MOST:
+        return np.arange(case.m)
+    return np.sort(np.argsort(-case.audit.score, kind="stable")[:MOST])
+
+
+def _lead(case: Case, shown: int) -> str:
+    counts = case.decision.counts
+    tiers = f"{counts['accept']} to accept, {counts['review']} for review, {counts['refuse']} refused"
+    said = f"{rows(case.m, 'prediction')}: {tiers}."
+    if shown == case.m:
+        return said
+    return (
+        f"{said} The table holds the {shown} with the highest scores of {case.m}; the others are in the figures above."
+    )
+
+
+def _introduction(case: Case, shown: int) -> list[Block]:
+    what = "why it is uncertain and which training rows decide it" if case.explained is not None else "its numbers"
+    said = [f"One line for each of {rows(shown, 'prediction')}. A click opens a card: {what}."]
+    if case.explained is None:
+        said.append(f"There are no influences on the cards: {case.unexplained}.")
+    k = case.audit.prediction.shape[1] if case.audit.prediction.ndim == 2 and case.audit.decision is None else 1
+    if k > OUTPUTS:
+        said.append(f"The first {OUTPUTS} of {k} outputs are shown.")
+    columns = _own_columns(case)
+    if columns is not None and len(columns) > COLUMNS:
+        said.append(f"Of {len(columns)} columns of the audited rows the first {COLUMNS} are on the cards.")
+    return [text("predictions-introduction", "\n\n".join(said))]
+
+
+def _table(case: Case, rows: NDArray[np.int64]) -> Block:
+    audit = case.audit
+    values, columns, card = _classes(case) if audit.decision is not None else _numbers(case)
+    values |= {"score": audit.score, "percentile": percentiles(audit.score), "tier": case.decision.tier}
+    columns += [
+        _column("score", "Score", "The higher, the less reliable: see what the score means."),
+        _column("percentile", "Percentile", f"Share of these predictions (n = {case.m}) whose score is not higher."),
+        _column("tier", "Tier", "Accept, review or refuse, by the thresholds below.", "tier"),
+    ]
+    card.insert(0, columns[-3])
+    values |= _reasons(case)
+    if "reason" in values:
+        columns.append(
+            _column(
+                "reason",
+                "Reason",
+                "What makes more of the spread than for a typical training row, each left out.",
+                "text",
+            )
+        )
+    if audit.scarce is not None:
+        values["scarce"] = np.where(audit.scarce, "yes", "no")
+        card.append(_column("scarce", "Unlike the training rows", "Too little training data nearby.", "text"))
+    return {
+        "count": len(rows),
+        "id": identifiers(case.ids[rows]),
+        "id_label": case.id_label,
+        "columns": columns,
+        "values": {key: np.asarray(held)[rows] for key, held in values.items()},
+        "card": card,
+        "axes": _axes(case, rows),
+        "split": _split(case.explained, rows),
+        **_explains(case.explained),
+        "sentence": None if case.explained is None else [case.explained.sentence[i] for i in rows],
+        "guarantee": case.guarantee,
+        "interval": {"lower": "lower", "upper": "upper", "level": case.asked.level} if "lower" in values else None,
+        "actual": "actual" if "actual" in values else None,
+        "inputs": _inputs(case, rows),
+        **influential(case.explained, rows),
+        "unit": case.noun,
+    }
+
+
+def _explains(explained: Explanations | None) -> dict[str, str]:
+    """What the influences are on; of rows with different ones a name that fits all."""
+    if explained is None or not explained.of:
+        return {}
+    if len(set(explained.of)) == 1:
+        return {"explains": explained.of[0]}
+    margins = all("margin of" in one for one in explained.of)
+    return {"explains": "the margin between the two leading classes" if margins else "the explained output"}
+
+
+def percentiles(score: Any) -> NDArray[np.float64]:
+    """From 0 to 100, as audit.to_frame has them: mean rank of ties."""
+    from scipy.stats import rankdata
+
+    return np.asarray(100 * rankdata(score) / len(score))
+
+
+def _column(key: str, label: str, said: str, kind: str = "number") -> Column:
+    return {"key": key, "label": label, "type": kind, "help": said}
+
+
+def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
+    """Predicted numbers with their intervals; of several outputs each."""
+    level, single = percent(case.asked.level), case.audit.prediction.ndim == 1
+    prediction = case.audit.prediction.reshape(case.m, -1)
+    values: dict[str, Any] = {}
+    columns: list[Column] = []
+    card: list[Column] = []
+    for j in range(min(prediction.shape[1], OUTPUTS)):
+        after, of = ("", "") if single else (f"_{j}", f" of output {j}")
+        values[f"prediction{after}"] = prediction[:, j]
+        who = "the method's own networks predict" if case.own_networks else "the audited model predicts"
+        columns.append(_column(f"prediction{after}", f"Prediction{of}", f"What {who}."))
+        card.append(columns[-1])
+        if case.interval is not None:
+            lower, upper = (end.reshape(case.m, -1)[:, j] for end in case.interval[:2])
+            values |= {f"lower{after}": lower, f"upper{after}": upper}
+            ends = [
+                _column(
+                    f"lower{after}",
+                    f"{level} from" if single else f"{level} interval{of}, from",
+                    "Lower end of the interval; what it guarantees stands on the card.",
+                ),
+                _column(f"upper{after}", "to" if single else f"{level} interval{of}, to", "Upper end of the interval."),
+            ]
+            (columns if single else card).extend(ends)
+        if case.outcome is not None and (single or case.outcome.shown.ndim == 2):
+            held = case.outcome.shown.reshape(case.m, -1)[:, j]
+            values[f"actual{after}"] = held
+            columns.append(_column(f"actual{after}", f"Outcome{of}", "What was observed."))
+            card.append(columns[-1])
+        spreads, shown = _spreads(case, j, after, of)
+        values |= spreads
+        card += shown
+    if not single:
+        values["prediction"] = [", ".join(number(one) for one in row) for row in prediction]
+    return values, columns, card
+
+
+def _spreads(case: Case, j: int, after: str, of: str) -> tuple[dict[str, Any], list[Column]]:
+    known = {
+        "std": (case.audit.std, f"{words(case).called} std", words(case).std),
+        "noise_std": (case.audit.noise_std, "Noise std", "Everything else in the spread."),
+        "total_std": (case.audit.total_std, "Total std", "The size of error to expect."),
+    }
+    values, card = {}, []
+    for key, (spread, label, said) in known.items():
+        if spread is not None:
+            values[f"{key}{after}"] = spread.reshape(case.m, -1)[:, j]
+            card.append(_column(f"{key}{after}", f"{label}{of}", said))
+    return values, card
+
+
+def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
+    """Predicted classes with their probability."""
+    audit = case.audit
+    values: dict[str, Any] = {"prediction": _labels(np.asarray(audit.label))}
+    columns = [_column("prediction", "Prediction", "The class the audited model decides for.", "text")]
+    card: list[Column] = []
+    if audit.probability is not None and np.asarray(audit.label).ndim == 1:
+        values["probability"] = audit.probability.max(axis=1)
+        columns.append(_column("probability", "Probability", words(case).probability))
+    if case.sets is not None:
+        names = _class_names(case, case.sets.members.shape[1])
+        values["set"] = [", ".join(names[chosen]) or "no class" for chosen in case.sets.members]
+        columns.append(
+            _column(
+                "set",
+                f"{percent(case.asked.level)} set",
+                "Classes held possible; what that guarantees stands on the card.",
+                "text",
+            )
+        )
+    if case.outcome is not None:
+        values["actual"] = _labels(case.outcome.shown)
+        columns.append(_column("actual", "Outcome", "What was observed.", "text"))
+    card += columns
+    if audit.flip_probability is not None:
+        values["flip_probability"] = audit.flip_probability
+        card.append(_column("flip_probability", "Flip probability", words(case).flip))
+    if audit.epistemic is not None:
+        values["epistemic"] = audit.epistemic
+        card.append(
+            _column("epistemic", "Due to the spread", "Nats of uncertainty that are due to the spread of the logits.")
+        )
+    return values, columns, card
+
+
+def _class_names(case: Case, k: int) -> NDArray[Any]:
+    return np.asarray(
+        [str(each) for each in (range(k) if case.audit.classes is None else case.audit.classes)], dtype=object
+    )
+
+
+def _labels(found: NDArray[Any]) -> list[str]:
+    """A class, or those of several labels that hold."""
+    if found.ndim == 1:
+        return [str(one) for one in found.tolist()]
+    return [", ".join(str(j) for j in np.flatnonzero(row)) or "none" for row in found]
+
+
+def _reasons(case: Case) -> dict[str, Any]:
+    if case.explained is None:
+        return {}
+    found: dict[str, Any] = {"reason": np.asarray(case.explained.reason, dtype=object)}
+    return found
+
+
+def _axes(case: Case, rows: NDArray[np.int64]) -> list[Block] | None:
+    """Of several outputs the root of the summed squares, so that squares still sum to the total's."""
+    if case.audit.axes is None:
+        return None
+    return [
+        {"name": name, "values": np.linalg.norm(values.reshape(case.m, -1), axis=1)[rows]}
+        for name, values in case.audit.axes.items()
+    ]
+
+
+def _split(explained: Explanations | None, rows: NDArray[np.int64]) -> Block | None:
+    if explained is None or explained.density_percentile is None or explained.misfit_percentile is None:
+        return None
+    assert explained.density_times is not None
+    assert explained.misfit_times is not None
+    return {
+        "density": shortened(explained.density_percentile[rows]),
+        "misfit": shortened(explained.misfit_percentile[rows]),
+        "density_times": shortened(explained.density_times[rows]),
+        "misfit_times": shortened(explained.misfit_times[rows]),
+    }
+
+
+def _own_columns(case: Case) -> list[str] | None:
+    """The names of the audited rows' columns; None where they are no table."""
+    inputs = case.inputs
+    if hasattr(inputs, "columns") and hasattr(inputs, "iloc"):
+        return [str(name) for name in inputs.columns]
+    if isinstance(inputs, np.ndarray) or hasattr(inputs, "detach"):
+        return [f"x{j}" for j in range(inputs.shape[1])] if inputs.ndim == 2 else None
+    return None
+
+
+def _inputs(case: Case, rows: NDArray[np.int64]) -> Block | None:
+    names = _own_columns(case)
+    if names is None or len(names) > 200:  # wider ones are images and the like
+        return None
+    inputs, kept = case.inputs, range(min(len(names), COLUMNS))
+    if hasattr(inputs, "iloc"):
+        held = [inputs.iloc[rows, j].tolist() for j in kept]
+    else:
+        table = inputs.detach().cpu().numpy() if hasattr(inputs, "detach") else inputs
+        held = [table[rows, j].tolist() for j in kept]
+    return {"columns": names[:COLUMNS], "values": [list(row) for row in zip(*held, strict=True)]}

@@ -1,0 +1,217 @@
+"""Shift: audited rows beyond what the training rows, each left out, looked like."""
+
+import warnings
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from rue.core.arrays import Array
+from rue.core.errors import RueError, RueWarning
+from rue.reports.blocks import Block, Section, axis, chart, line, section, series, table, text
+from rue.reports.case import Case
+from rue.reports.estimates import Estimate, share
+from rue.reports.phrases import number, of, rows
+
+FAR = 99.0  # percentile of the training rows
+SAMPLE = 1_000  # training rows audited for comparison
+SELVES = ("KernelDensity", "NearestNeighbours")  # a training row sits on its own kernel, is its own neighbour
+QUANTILES = (5, 25, 50, 75, 95)
+BINS = 20
+TAIL = 0.025  # chance below which there are more than expected
+COLUMNS = {
+    "what": ("Audited rows", "text"),
+    "value": ("Share", "number"),
+    "low": ("95 % from", "number"),
+    "high": ("to", "number"),
+    "n": ("n", "number"),
+    "expected": ("Expected if alike", "number"),
+    "chance": ("Chance of as many if alike", "number"),
+    "says": ("In words", "text"),
+}
+
+
+class Beyond(NamedTuple):
+    """A share of audited rows beside what it would be were they like the training rows."""
+
+    what: str
+    found: Estimate
+    expected: float | None
+    chance: float | None = None  # of as many rows or more, were they like the training rows
+
+    @property
+    def hint(self) -> bool:
+        """The training rows were not left out, which alone makes a difference."""
+        return self.expected is not None and self.chance is None
+
+    @property
+    def more(self) -> bool:
+        """Whether there are clearly more than expected."""
+        return self.chance is not None and self.chance < TAIL
+
+    @property
+    def says(self) -> str:
+        """Plainly."""
+        if self.expected is None:
+            return "nothing to compare with"
+        return "a hint only" if self.hint else "more than expected" if self.more else "no clear difference"
+
+
+def shift(case: Case, found: list[Beyond]) -> Section:
+    """Shares beyond the training rows' range, and the scores of both."""
+    seen = training_scores(case)
+    found = [*found, *_scores(case, seen)]
+    blocks = []
+    if found:
+        held = [
+            {"what": one.what, **one.found.columns(), "expected": one.expected, "chance": one.chance, "says": one.says}
+            for one in found
+        ]
+        caption = f"Rows beyond the training rows' range, n = {case.m}, exact limits"
+        blocks.append(table("beyond", caption, COLUMNS, held))
+    blocks += [*_histograms(case), _quantiles(case, seen), text("shift-notes", _notes(case, seen))]
+    return section("shift", "Shift", _lead(case, found), blocks)
+
+
+def _scores(case: Case, seen: Array | None) -> list[Beyond]:
+    """Audited rows beyond the scores of training rows as fitted."""
+    if seen is None:
+        return []
+    fitted, score = f"{len(seen)} training rows as fitted", case.audit.score
+    far = share(score > np.percentile(seen, FAR))
+    return [
+        Beyond(f"score beyond the {FAR:.0f}th percentile of {fitted}", far, 1 - FAR / 100),
+        Beyond(f"score beyond the highest of {fitted}", share(score > seen.max()), 1 / (len(seen) + 1)),
+    ]
+
+
+def beyond(case: Case) -> list[Beyond]:
+    """Density and misfit against the training rows, each left out; and rows marked scarce."""
+    found, explained = [], case.explained
+    if explained is not None and explained.density_percentile is not None and explained.misfit_percentile is not None:
+        s = compared(case)
+        for name, values in (
+            ("similar rows are scarcer", explained.density_percentile),
+            ("similar rows are fitted worse", explained.misfit_percentile),
+        ):
+            far = share(values >= FAR)
+            found.append(_beyond(f"{name} than for {FAR:.0f} % of {s} training rows", far, s, ceil(FAR / 100 * s)))
+            found.append(_beyond(f"{name} than for all {s} training rows", share(values >= 100), s, s))
+    if case.audit.scarce is not None:
+        found.append(Beyond("marked scarce by the audit", share(case.audit.scarce), None))
+    return found
+
+
+def _beyond(what: str, found: Estimate, s: int, below: int) -> Beyond:
+    """Rows beyond so many of s training rows: were all alike, their number would be beta-binomial, by ranks alone."""
+    from scipy.stats import betabinom
+
+    top = s - below + 1
+    count = round((found.value or 0.0) * found.n)
+    chance = float(betabinom.sf(count - 1, found.n, top, s + 1 - top))
+    return Beyond(what, found, top / (s + 1), chance)
+
+
+def compared(case: Case) -> int:
+    """Training rows behind the percentiles."""
+    return 0 if case.explained is None else int(case.explained.compared.min())
+
+
+def training_scores(case: Case) -> Array | None:
+    """Scores of some training rows as fitted; None where they cannot be read one by one."""
+    trained = case.auditor.trained
+    if trained is None or case.auditor.method in SELVES:
+        return None
+    X, n = trained.data.source.X, trained.data.n
+    some = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
+    taken = X.iloc[some] if hasattr(X, "iloc") else X[some] if isinstance(X, np.ndarray | Tensor) else None
+    if taken is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RueWarning)  # said already of the audited rows
+            return case.auditor.audit(taken).score
+    except RueError:
+        return None
+
+
+def _histograms(case: Case) -> list[Block]:
+    explained = case.explained
+    if explained is None or explained.density_percentile is None or explained.misfit_percentile is None:
+        return []
+    ends = np.linspace(0, 100, BINS + 1)
+    middle = ((ends[1:] + ends[:-1]) / 2).tolist()
+    found = []
+    for name, title, values in (
+        ("density-percentiles", "How scarce similar training rows are", explained.density_percentile),
+        ("misfit-percentiles", "How badly similar training rows are fitted", explained.misfit_percentile),
+    ):
+        counts = np.histogram(values, ends)[0] / case.m
+        both = axis("Percentile among the training rows, each left out", 0, 100), axis("Share of audited rows", 0)
+        note = f"n = {rows(case.m, 'audited row')} against {compared(case)} training rows; level if they are alike."
+        drawn = [series("audited rows", "bars", middle, counts.tolist())]
+        found.append(chart(name, title, both, drawn, note, [line("y", 1 / BINS, "if alike")]))
+    return found
+
+
+def _quantiles(case: Case, seen: Array | None) -> Block:
+    columns = {"quantile": ("Quantile", "text"), "value": ("Audited rows", "number"), "n": ("n", "number")}
+    held: list[dict[str, Any]] = [
+        {"quantile": f"{q} %", "value": float(np.percentile(case.audit.score, q)), "n": case.m} for q in QUANTILES
+    ]
+    if seen is not None:
+        columns |= {"training": ("Training rows as fitted", "number"), "n_training": ("n of training rows", "number")}
+        for row, q in zip(held, QUANTILES, strict=True):
+            row |= {"training": float(np.percentile(seen, q)), "n_training": len(seen)}
+    return table("score-quantiles", f"Scores of n = {rows(case.m, 'audited row')}", columns, held)
+
+
+def _notes(case: Case, seen: Array | None) -> str:
+    said = [
+        f"{'Leave-one-out sees no' if compared(case) else 'Nothing here is a test of'} shift: were all new rows of "
+        "another kind, nothing in the training rows would tell. "
+        "These numbers only say whether the audited rows look like the training rows to the model. The chance is by "
+        f"ranks (beta-binomial); below {TAIL:g} it says more than expected, for each line by itself."
+    ]
+    if case.explained is None:
+        said.append(
+            f"Density and misfit were not measured: {case.unexplained or 'this method does not explain its score'}."
+        )
+    elif case.explained.density_percentile is None:
+        said.append("Density and misfit were not measured: rows cannot be left out of this model.")
+    if case.auditor.method in SELVES:
+        said.append(
+            "Scores of the training rows were not compared: each of them is its own nearest row, which no audited row "
+            "is."
+        )
+    elif seen is None:
+        said.append("Scores of the training rows were not measured: they cannot be read one by one from this auditor.")
+    else:
+        said.append(
+            "Training rows are scored as fitted, with themselves among the training rows, which alone moves their "
+            "scores: a difference in scores is a hint of a shift, not a test of one."
+        )
+    return "\n\n".join(said)
+
+
+def _lead(case: Case, found: list[Beyond]) -> str:
+    tested = [one for one in found if one.expected is not None and not one.hint]
+    scarce = case.audit.scarce
+    counted = "" if scarce is None else f" The audit marks {of(int(scarce.sum()), case.m)} as unlike the training rows."
+    if not tested:
+        hints = [one for one in found if one.hint]
+        if not hints:
+            return f"Not assessed for {rows(case.m)}.{counted}"
+        return f"Only scores could be compared, as a hint: {hints[0].what}, a share of {hints[0].found}.{counted}"
+    more = [one for one in tested if one.more]
+    if not more:
+        return (
+            f"No clear difference: of n = {rows(case.m, 'audited row')} not clearly more than expected lie beyond the "
+            f"training rows' range.{counted}"
+        )
+    worst = max(more, key=lambda one: (one.found.value or 0) / (one.expected or 1))
+    return (
+        f"More audited rows than expected lie beyond the training rows' range: {worst.what}, for a share of "
+        f"{worst.found} where {number(worst.expected)} is expected.{counted}"
+    )

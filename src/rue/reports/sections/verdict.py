@@ -1,0 +1,74 @@
+"""The verdict in one sentence, and the few numbers at the top."""
+
+from typing import Any
+
+from rue.reports.blocks import Block
+from rue.reports.case import Case
+from rue.reports.estimates import Estimate
+from rue.reports.measures import Metrics
+from rue.reports.phrases import listing, number, percent, rows
+from rue.reports.sections.fitness import RANK, checks, most_missing
+from rue.reports.sections.shift import Beyond
+
+
+def verdict(case: Case) -> Block:
+    """The worst light of the checks, and what is to be done with the predictions."""
+    made, counts = checks(case), case.decision.counts
+    verb = "is" if counts["review"] == 1 else "are"
+    handled = f"{counts['review']} of {rows(case.m, 'prediction')} {verb} for review and {counts['refuse']} refused"
+    if not made:
+        return {"light": "amber", "text": f"No fitness checks were made; {handled}."}
+    worst = max((check.light for check in made), key=RANK.__getitem__)
+    if most_missing(case) and worst != "red":
+        total = len(made) + len(case.checkup.missing)
+        return {"light": "amber", "text": f"Most checks could not be made, {len(made)} of {total} were; {handled}."}
+    bad = [str(check.name) for check in made if check.light == worst and worst in ("red", "amber")]
+    if not bad:
+        return {"light": worst, "text": f"{_passed(made)}; {handled}."}
+    said = f"{len(bad)} of {rows(len(made), 'check')} {'is' if len(bad) == 1 else 'are'} {worst} ({listing(bad, 3)})"
+    return {"light": worst, "text": f"{said}; {handled}."}
+
+
+def _passed(made: list[Any]) -> str:
+    return (
+        "The one check found nothing to object to"
+        if len(made) == 1
+        else f"All {len(made)} checks found nothing to object to"
+    )
+
+
+def highlights(case: Case, metrics: Metrics, covered: Estimate | None, far: list[Beyond]) -> list[Block]:
+    """Four to six numbers, each with its n."""
+    counts, whose = case.decision.counts, "networks that the method" if case.own_networks else "a model"
+    found = [
+        _highlight("Predictions", str(case.m), f"of {whose} trained on {rows(case.n)}"),
+        _highlight("For review", str(counts["review"]), _part(counts["review"], case.m)),
+        _highlight("Refused", str(counts["refuse"]), _part(counts["refuse"], case.m)),
+    ]
+    if metrics:
+        name, (estimate, _) = next(iter(metrics.items()))
+        found.append(_highlight(f"{name[0].upper()}{name[1:]}", number(estimate.value), _limits(estimate)))
+    else:
+        found.append(_highlight("Error", "not assessed", case.unknown_outcome))
+    if covered is not None and covered.value is not None:
+        what = "sets hold the true class" if case.sets is not None else "intervals hold the outcome"
+        value, _, known = covered.percent.partition(" (")
+        note = f"of the {what}, {percent(case.asked.level)} are meant to; 95 % interval {known.rstrip(')')}"
+        found.append(_highlight("Coverage", value, note))
+    first = next((one for one in far if one.expected is not None), None)
+    if first is not None and first.found.value is not None:
+        note = f"of {rows(first.found.n)}; {percent(first.expected or 0)} expected: {first.what}"
+        found.append(_highlight("Beyond the training range", percent(first.found.value), note))
+    return found
+
+
+def _highlight(label: str, value: str, note: str) -> Block:
+    return {"label": label, "value": value, "note": note}
+
+
+def _part(count: int, n: int) -> str:
+    return f"of {rows(n, 'prediction')} ({percent(count / n)})"
+
+
+def _limits(found: Estimate) -> str:
+    return f"n = {found.n}" if found.limits is None else f"95 % interval {found.limits}, n = {found.n}"
