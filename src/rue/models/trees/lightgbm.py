@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Whole
 from rue.core.errors import DataError, ModelError, OpaqueError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
-from rue.models.estimator import EstimatorModel
 from rue.models.tables import named, numbers, recoded, stored
 from rue.models.trees.tree_estimator import Given, Seen, class_weighed, loss_of, refuse, tree_estimator
 from rue.models.trees.tree_model import Ensemble, Penalty
@@ -61,7 +61,7 @@ class Tree:
         return found
 
 
-def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def read(model: Any, loss: Given, l2: Penalty) -> Model:
     """An LGBM estimator, a Booster, or the path of a text model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
@@ -82,7 +82,7 @@ def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
     return tree_estimator(ensemble, Seen(leaf, own, classes, {"library": "LightGBM"}), l2)
 
 
-def _of_file(path: Path, loss: Given, l2: Penalty) -> EstimatorModel:
+def _of_file(path: Path, loss: Given, l2: Penalty) -> Model:
     text = stored(path).decode()
     header, trees, settings = _parsed(text)
     ensemble = _ensemble(header, trees, settings, loss)

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from rue.core.concepts import Facts, Response
 from rue.core.errors import DataError, OpaqueError, RueError
+from rue.core.model import Model
 from rue.losses import Loss, as_loss
-from rue.models.estimator import EstimatorModel
+from rue.models.estimator import EstimatorBoundary
 from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
 from rue.models.tables import described, table
-from rue.models.trees.forest import ForestModel
-from rue.models.trees.tree_model import LEAVES, Ensemble, Penalty, tree_model
+from rue.models.trees.forest import NO_BAG, NO_OBJECTIVE, ForestCore, ForestReading
+from rue.models.trees.tree_model import LEAVES, Ensemble, Penalty, TreeReading, through_few_numbers, tree_core
 
 LOGARITHMS = ("poisson", "gamma", "tweedie")
 
@@ -35,9 +36,9 @@ class Seen:
     said: Facts = field(default_factory=dict, repr=False)
 
 
-def tree_estimator(ensemble: Ensemble, seen: Seen, l2: Penalty) -> EstimatorModel:
+def tree_estimator(ensemble: Ensemble, seen: Seen, l2: Penalty) -> Model:
     """Put an ensemble and its raw tables, targets and predictions together."""
-    core = tree_model(ensemble, l2)
+    core, reading = tree_core(ensemble, l2), TreeReading()
     decides = ensemble.loss.family.decision
     classes = seen.classes
     if classes is None and decides == "largest":  # softmax is no response of one output: the answer is the label
@@ -47,22 +48,25 @@ def tree_estimator(ensemble: Ensemble, seen: Seen, l2: Penalty) -> EstimatorMode
     features = _features(seen)
 
     def from_outputs(inputs: Any) -> NDArray[Any]:
-        outputs = core.predict(core.theta, core.read(features(inputs))).numpy()
+        outputs = core.predict(core.theta, reading.read(core, features(inputs))).numpy()
         if classes is not None:
             return classes[outputs.argmax(1) if core.k > 1 else (outputs[:, 0] > 0).astype(int)]
         made = outputs if response is None else response.value(outputs)
         return made[:, 0] if core.k == 1 else made
 
     own = from_outputs if seen.own is None else seen.own
-    encode = np.asarray if classes is None else partial(label_codes, classes=classes)
-    return EstimatorModel(core, features, own, encode, response, classes, seen.said)
+    encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
+    boundary = EstimatorBoundary(reading, features, own, encode, response, classes)
+    return Model(core, boundary, seen.said, quick=through_few_numbers)
 
 
-def forest_estimator(core: ForestModel, seen: Seen) -> EstimatorModel:
+def forest_estimator(core: ForestCore, seen: Seen) -> Model:
     """Put a forest and its raw tables, targets and predictions together."""
     assert seen.own is not None
-    encode = np.asarray if seen.classes is None else partial(label_codes, classes=seen.classes)
-    return EstimatorModel(core, _features(seen), seen.own, encode, None, seen.classes, seen.said)
+    encode: Callable[[Any], Any] = np.asarray if seen.classes is None else partial(label_codes, classes=seen.classes)
+    boundary = EstimatorBoundary(ForestReading(), _features(seen), seen.own, encode, None, seen.classes)
+    blind = None if core.forest.bootstrap else NO_BAG
+    return Model(core, boundary, seen.said, no_objective=NO_OBJECTIVE, blind=blind)
 
 
 def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: Given, library: str) -> Loss:

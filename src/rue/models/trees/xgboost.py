@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Whole
 from rue.core.errors import DataError, ModelError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
-from rue.models.estimator import EstimatorModel
 from rue.models.tables import named, numbers, stored
 from rue.models.trees.tree_estimator import Given, Seen, loss_of, refuse, tree_estimator
 from rue.models.trees.tree_model import Ensemble, Penalty
@@ -44,7 +44,7 @@ class Tree:
         return walk(self.left, self.right, goes_left, len(rows))
 
 
-def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def read(model: Any, loss: Given, l2: Penalty) -> Model:
     """An XGB estimator, a Booster, or the path of a JSON or UBJSON model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
@@ -77,7 +77,7 @@ def _matrix(booster: Any, raw: Any) -> Any:
     return DMatrix(raw, feature_names=names, enable_categorical=True)
 
 
-def _of_file(path: Path, loss: Given, l2: Penalty) -> EstimatorModel:
+def _of_file(path: Path, loss: Given, l2: Penalty) -> Model:
     try:
         found = decode(stored(path)) if path.suffix == ".ubj" else json.loads(stored(path))
         learner = found["learner"]
