@@ -1,6 +1,7 @@
 """The audit that calibrates itself, against plain arithmetic, refits and laws."""
 
 import warnings
+from dataclasses import replace
 from math import inf
 
 import numpy as np
