@@ -73,12 +73,12 @@ def test_the_gradient_of_a_row_is_its_pull_on_the_leaves_it_meets(case):
     model, X, y = fitted(case)
     rows, bound = training_rows((X, y), read(model))
     weights = torch.rand(2, len(X), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = weighted_gradients(bound, rows, weights)
+    gradients = weighted_gradients(bound, rows, weights)
     (batch,) = rows.batches()
     theta = bound.theta.clone().requires_grad_()
     for i in range(2):
         objective = (weights[i] * bound.loss(bound.predict(theta, batch.inputs), batch.targets)).sum()
-        torch.testing.assert_close(torch.autograd.grad(objective, theta)[0], found[i])
+        torch.testing.assert_close(torch.autograd.grad(objective, theta)[0], gradients[i])
 
 
 def test_a_projection_keeps_predictions_ranking_and_scale():
