@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,10 +64,14 @@ class StoredTree:
         )
 
     def _check_categories(self) -> None:
-        sets = self.threshold[self.kind & CATEGORICAL > 0]
+        sets = self.threshold[self._categorical]
         ends = self.bounds[:1].tolist() == [0] and self.bounds[-1:].tolist() == [len(self.bits)]
         _need(ends and bool((np.diff(self.bounds) > 0).all()), "the sets of categories do not follow one another")
         _need(np.isin(sets, np.arange(len(self.bounds) - 1)), "a split is on no set of categories")
+
+    @cached_property
+    def _categorical(self) -> NDArray[np.bool_]:
+        return self.kind & CATEGORICAL > 0
 
     def leaf(self, rows: NDArray[np.floating]) -> Whole:
         """The leaf (n,) of each row (n, p)."""
@@ -80,13 +85,17 @@ class StoredTree:
         return ~at
 
     def _goes_left(self, split: Whole, value: NDArray[np.floating]) -> NDArray[np.bool_]:
-        kind = self.kind[split]
-        number = np.where(np.isnan(value) & (kind & NAN_MISSING == 0), 0.0, value)
-        missing = np.isnan(number) | ((kind & ZERO_MISSING > 0) & (np.abs(number) <= ZERO))
-        goes_left = np.where(missing, kind & MISSING_LEFT > 0, number <= self.threshold[split])
-        categorical = kind & CATEGORICAL > 0
-        goes_left[categorical] = self._in_set(split[categorical], value[categorical])
+        goes_left = value <= self.threshold[split]
+        for which, decide in ((~(np.abs(value) > ZERO), self._zero_or_nan), (self._categorical[split], self._in_set)):
+            if which.any():
+                goes_left[which] = decide(split[which], value[which])
         return goes_left
+
+    def _zero_or_nan(self, split: Whole, value: NDArray[np.floating]) -> NDArray[np.bool_]:
+        """Where values that may be missing go; NaN counts as zero where neither of them is missing."""
+        kind, nan = self.kind[split], np.isnan(value)
+        missing = (kind & ZERO_MISSING > 0) | (nan & (kind & NAN_MISSING > 0))
+        return np.where(missing, kind & MISSING_LEFT > 0, np.where(nan, 0.0, value) <= self.threshold[split])
 
     def _in_set(self, split: Whole, value: NDArray[np.floating]) -> NDArray[np.bool_]:
         """Whether categories are in the sets of their splits; fractions are cut off, as LightGBM does."""
