@@ -128,7 +128,7 @@ BREAKS = [
     Break("noise divided by n − 1", "methods/fitting.py", "/ float(data.weight.sum())", "/ (data.n - 1)", ALGORITHM),
     Break(
         "half of the noise",
-        "auditing/result.py",
+        "auditing/spread.py",
         "self.covariance + self.noise",
         "self.covariance + 0.5 * self.noise",
         ALGORITHM,
@@ -585,14 +585,14 @@ BREAKS = [
     ),
     Break(
         "scarcity left unscaled by held-out rows",
-        "auditing/auditor.py",
-        "None if scarcity is None else factor * scarcity",
-        "scarcity",
+        "auditing/spread.py",
+        "None if known.scarcity is None else factor * known.scarcity",
+        "known.scarcity",
         HELD_OUT,
     ),
     Break(
         "distribution intervals by the scale of the Student-t",
-        "auditing/result.py",
+        "auditing/intervals.py",
         "* sqrt((degrees - 2) / degrees)",
         "",
         CALIBRATED,
@@ -682,9 +682,9 @@ BREAKS = [
     ),
     Break(
         "the slope of the log link left out",
-        "auditing/respond.py",
-        "spread * slope[:, :, None] * slope[:, None, :]",
-        "spread",
+        "auditing/spread.py",
+        "both = slope[:, :, None] * slope[:, None, :]",
+        "both = np.ones_like(slope[:, :, None] * slope[:, None, :])",
         GLM,
     ),
     Break(
@@ -795,7 +795,7 @@ BREAKS = [
     Break(
         "another order of inputs explained",
         "auditing/auditor.py",
-        "not np.allclose(found, prediction[rows], 1e-4, rounding)",
+        "not np.allclose(now, prediction[rows], 1e-4, rounding)",
         "False",
         EXPLAIN,
     ),
@@ -809,8 +809,8 @@ BREAKS = [
     Break(
         "members before the link",
         "auditing/auditor.py",
-        "self.model.response.value(found.reshape(-1, found.shape[-1]))",
-        "found.reshape(-1, found.shape[-1])",
+        "self.model.response.value(members.reshape(-1, members.shape[-1]))",
+        "members.reshape(-1, members.shape[-1])",
         PLOTS,
     ),
     Break("a band of 90 %", "plots/coverage.py", "CONFIDENCE = 0.95", "CONFIDENCE = 0.9", PLOTS),
@@ -845,9 +845,9 @@ BREAKS = [
     Break("a hash that batches change", "reports/fingerprints.py", "found = found or [", "found = [", REPORT),
     Break(
         "frozen weights left out of the hash",
-        "reports/fingerprints.py",
-        'getattr(core, "fixed", {})',
-        'getattr(core, "unknown", {})',
+        "models/torch/module.py",
+        "sorted(self.fixed.items())",
+        "()",
         REPORT,
     ),
     Break(
@@ -1076,7 +1076,7 @@ BREAKS = [
     Break(
         "judge tilted by the weights of classes",
         "calibrate/left_out/witness.py",
-        "best_refit(model if model.family.gaussian else LabelLoss.of(model), rows,",
+        "best_refit(model if model.family.gaussian else LabelJudge.of(model), rows,",
         "best_refit(model, rows,",
         "tests/test_classifier_rue.py",
     ),

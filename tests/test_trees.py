@@ -14,7 +14,7 @@ from rue.core.errors import DataError, ModelError, SettingError
 from rue.data.features import coordinates
 from rue.data.rows import training_rows
 from rue.models.trees import scikit_learn as scikit_learn_trees
-from rue.models.trees.tree_model import LEAVES, Ensemble, leaf_penalty, tree_model
+from rue.models.trees.tree_model import LEAVES, Ensemble, TreeReading, leaf_penalty, tree_core
 from tree_cases import TOLERANCE, Case, cases, table, targets
 
 pytest.importorskip("lightgbm")
@@ -88,7 +88,7 @@ def test_a_projection_keeps_predictions_ranking_and_scale():
     y = targets(X)["number"]
     model = lightgbm.LGBMRegressor(n_estimators=60, num_leaves=8, n_jobs=1, verbose=-1).fit(X, y)
     exact = rue.wrap(model)
-    projected = replace(exact, core=tree_model(exact.core.ensemble, size=1024))
+    projected = replace(exact, core=tree_core(exact.core.ensemble, size=1024))
     new = table(200, seed=5)
     torch.testing.assert_close(
         projected.predict(projected.theta, projected.read(new)), exact.predict(exact.theta, exact.read(new))
@@ -105,8 +105,8 @@ def test_many_leaves_are_projected_by_themselves():
     ensemble = Ensemble(
         draw.normal(size=4681), counts, np.zeros(151, dtype=np.int64), np.zeros(1), rue.losses.squared_error(), 0.1, 0.0
     )
-    model = tree_model(ensemble)
-    inputs = model.read({LEAVES: draw.integers(0, 31, size=(4, 151)), POINTS: np.zeros((4, 1))})
+    model = tree_core(ensemble)
+    inputs = TreeReading().read(model, {LEAVES: draw.integers(0, 31, size=(4, 151)), POINTS: np.zeros((4, 1))})
     assert model.theta.shape == (4096,)
     place = inputs[LEAVES].numpy() + np.arange(0, 4681, 31)
     np.testing.assert_allclose(model.predict(model.theta, inputs)[:, 0], ensemble.values[place].sum(1))

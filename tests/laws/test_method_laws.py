@@ -54,7 +54,7 @@ def test_the_score_is_the_root_of_the_covariances_trace_where_there_is_one(metho
     audit = audited(method, cases.CASES["convolution"]())
     if audit.covariance is None:
         assert audit.std is None
-    elif audit.calibrated_covariance is not None:
+    elif audit.spread.calibrated is not None:
         np.testing.assert_allclose(audit.score**2, (audit.total_std**2).sum(1), rtol=1e-12)
     else:
         np.testing.assert_allclose(audit.score**2, np.einsum("mii->m", audit.covariance), rtol=1e-12)

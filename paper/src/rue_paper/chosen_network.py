@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from rue.calibrate.leaving_one_out import leave_one_out
 from rue.cli.paper_network import paper_network
-from rue.core.concepts import Model
 from rue.core.errors import RueWarning
+from rue.core.model import Model
 from rue.methods.integrated.architecture import flat
 from rue.methods.integrated.training import Settled
 from rue.models import wrap

@@ -30,7 +30,7 @@ from rue.core.resample import Multinomial, variance
 from rue.core.solve import NoDamping, SmallestEigenvalue
 from rue.evaluate.datasets.simulated import RANGE, simulated, simulated_surface
 from rue.methods import RUE
-from rue.methods.ensemble import Ensemble
+from rue.methods.ensemble import SampledMembers
 from rue.plots import COLOURS
 from rue_paper.figure1 import Curve, Fitted, fitted, minimise
 
@@ -191,7 +191,7 @@ def closed_forms(fit: Fitted, situation: Situation) -> tuple[Array, Array]:
 def members(fit: Fitted, situation: Situation, seed: int) -> tuple[Array, Array]:
     """Predictions of the same members of `RUE` through the network and along its gradient: both (POOL, m)."""
     auditor = RUE(members=POOL, seed=seed, damping=situation.damping).fit(fit.model, (situation.X, situation.y))
-    thetas = cast(Ensemble, auditor.assess).thetas
+    thetas = cast(SampledMembers, auditor.assess).thetas
     through = member_outputs(fit.model, thetas, situation.new)[..., 0]
     moved = (thetas - fit.model.theta) @ jacobian(fit.model, situation.new)[:, 0].T
     return through.numpy(), (outputs(fit.model, situation.new)[:, 0] + moved).numpy()

@@ -7,12 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.auditing.result import Audit, Interval
+from rue.auditing.intervals import Interval
+from rue.auditing.result import Audit
 from rue.calibrate.conformal import rank
 from rue.calibrate.left_out import Influence
 from rue.core.arrays import Array
-from rue.core.concepts import Model
 from rue.core.errors import RueWarning
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.data.features import Standardiser
 from rue.methods import CalibratedRUE, Homoscedastic

@@ -13,8 +13,8 @@ from torch import nn
 from rue.auditing.result import Audit
 from rue.cli.paper_network import ALPHA, HIDDEN, RECIPE, paper_network, train, train_many
 from rue.core.arrays import Array
-from rue.core.concepts import Model
 from rue.core.errors import RueWarning
+from rue.core.model import Model
 from rue.core.randomness import untouched
 from rue.methods import METHODS, CalibratedRUE, Homoscedastic
 from rue.methods.integrated import PBP, DeepEnsemble, MCDropout, RefitBootstrap

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rue.auditing.result import Audit, Interval, PredictionSet
+from rue.auditing.intervals import Interval, PredictionSet
+from rue.auditing.result import Audit
 from rue.calibrate.conformal import HeldOutScores, percent
 from rue.calibrate.variance import negative_log_density
 from rue.core.arrays import Array, Labels

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.arrays import Array
-from rue.core.concepts import CurvatureRule, Damping, Facts, Model, Solver
+from rue.core.concepts import CurvatureRule, Damping, Facts, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueWarning, SettingError
+from rue.core.model import Model
 from rue.core.one_step import LeftOut, left_out, left_out_losses
 from rue.core.progress import track
 from rue.core.randomness import generator, untouched
@@ -124,7 +125,7 @@ def leave_one_out(
     check_parts(curvature=curvature, damping=damping, solver=solver)
     with reading(model, data, "leave_one_out") as (read, rows):
         started = time.perf_counter()
-        bound = read if solver is None else solver.view(read, rows)
+        bound = read if solver is None else read.seen_by(solver, rows)
         inverted = invert(curvature.at(bound, rows), damping, solver)
         found = left_out(bound, rows, inverted.inverse)
         said = [text for text in (inverted.damped.warning, optimism(found, rows.n)) if text]

@@ -13,9 +13,10 @@ from rue.calibrate.full_conformal import guarantee as full_conformal_guarantee
 from rue.calibrate.jackknife_plus import guarantee as jackknife_plus_guarantee
 from rue.calibrate.jackknife_plus import jackknife_plus
 from rue.core.arrays import Array
-from rue.core.concepts import Inputs, Inverse, Model
+from rue.core.concepts import Inputs, Inverse
 from rue.core.derivatives import jacobian
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.core.one_step import leverage
 
 BLOCK = 2**22  # pairs of a new and a training row held at once

@@ -7,8 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from rue.checks.check import Senseless
-from rue.core.concepts import Inverse, Model, TrainingSet
+from rue.core.concepts import Inverse, TrainingSet
 from rue.core.derivatives import jacobian_batches, outputs, weighted_hessian
+from rue.core.model import Model
 from rue.core.one_step import leverage
 
 WORK = 1e12  # n·k·d²: about a minute on one core

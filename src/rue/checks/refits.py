@@ -11,13 +11,14 @@ from torch.utils.data import DataLoader, Dataset
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Audited, Subject, only_differences
 from rue.core.arrays import Array
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs, pushed, weighted_gradients
 from rue.core.errors import ModelError, SettingError
+from rue.core.model import Model
 from rue.core.progress import track
 from rue.core.randomness import generator, untouched
 from rue.core.resample import Multinomial
 from rue.models import wrap
+from rue.models.torch.module import plain_module
 
 NAME = "refits"
 ALIKE = 0.8  # correlation of changes: .86 to 1.0 for linear models, logistic and Poisson regressions at rest
@@ -97,12 +98,14 @@ def _again(subject: Subject, rows: NDArray[np.int64]) -> Model:
     assert subject.refit is not None
     with untouched(), torch.enable_grad():
         made: Any = subject.refit(rows)
-    if hasattr(made, "predict") and hasattr(made, "theta"):
+    if isinstance(made, Model):
         return made
     if made is None:
         raise ModelError("refit returned None, expected the trained model: rue.wrap(...) of it, or the model itself")
-    rule = getattr(subject.model, "rule", None)
-    return wrap(made, loss=rule) if isinstance(made, torch.nn.Module) else wrap(made)
+    core = plain_module(subject.model)
+    return (
+        wrap(made, loss=None if core is None else core.stated_loss) if isinstance(made, torch.nn.Module) else wrap(made)
+    )
 
 
 def _predictions(subject: Subject, drawn: NDArray[np.int64], rows: Audited, shape: tuple[int, ...]) -> Array | None:

@@ -10,9 +10,9 @@ from torch import Tensor
 from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs
 from rue.core.errors import RueError
+from rue.core.model import Model
 
 NAME = "training fit"
 ERRORS = 2.0  # standard errors of the difference: 2 to 3 % of models without any skill would be beyond it, either side

@@ -1,4 +1,4 @@
-"""Every derivative of a Objective, each written once, streaming over batches.
+"""Every derivative of an Objective, each written once, streaming over batches.
 
 Derivatives are taken in the model's dtype; sums over rows are kept in float64. Where a model cannot be
 vectorised over rows (recurrent kernels, data-dependent control flow) a loop takes over: slower, never wrong.
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev, jvp, vjp, vmap
 
-from rue.core.concepts import Batch, Inputs, Objective, TrainingSet
+from rue.core.concepts import Batch, Coupling, Inputs, Objective, Predictor, TrainingSet
 from rue.core.errors import DerivativeError, NumericalError
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.progress import track
@@ -22,10 +22,10 @@ CUDA_CHUNK_BYTES = 2**28  # a GPU wants larger pieces
 WIDE_ROW_BYTES = 2**20  # a row of the Jacobian that is so wide is never close to a processor, and
 WIDE_CHUNK_BYTES = 2**26  # many of them at once cost less each
 FEW = 16  # outputs up to which a known Jacobian is the cheapest way to pull one vector back
-VECTORS = 32  # in one block of curvature products: 8 to 32 measured best (FACTS, numerics)
+VECTORS = 32  # in one block of curvature products: 8 to 32 measured best
 
 
-def outputs(model: Objective, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
+def outputs(model: Predictor, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
     """Outputs (c, k), as the user's own model returns them."""
     with torch.no_grad():
         return model.predict(model.theta if theta is None else theta, inputs)
@@ -44,18 +44,17 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
         return _first_that_works(at_once, one_by_one, thetas)
 
 
-def loss_gradient(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
+def loss_gradient(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
     """r = ∂ℓᵢ/∂f at outputs (c, k): (c, k)."""
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
         return _finite(_gradient(model.loss(at, targets).sum(), at), "the loss")
 
 
-def loss_hessian(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
+def loss_hessian(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
     """Λ = ∂²ℓᵢ/∂f² at outputs (c, k): (c, k, k)."""
-    known = model.loss_hessian(predicted.detach().double(), targets)  # saturated classes are lost in single precision
-    if known is not None:
-        return _finite(known, "the loss")
+    if model.loss.hessian is not None:  # saturated classes are lost in single precision
+        return _finite(model.loss.hessian(predicted.detach().double(), targets), "the loss")
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
         slope = _gradient(model.loss(at, targets).sum(), at, keep=True)
@@ -63,18 +62,23 @@ def loss_hessian(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
     return _finite(torch.stack(rows, dim=1), "the loss")
 
 
-def weighted_hessian(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
+def weighted_hessian(model: Predictor, predicted: Tensor, batch: Batch) -> Tensor:
     """wᵢΛᵢ (c, k, k) in float64; rows that are coupled are one block (1, n, n)."""
     if model.family.coupled:
-        return model.coupling(predicted.detach(), batch.targets, batch.weight).curvature.unsqueeze(0)
+        return coupled(model, predicted.detach(), batch.targets, batch.weight).curvature.unsqueeze(0)
     return batch.weight[:, None, None] * loss_hessian(model, predicted, batch.targets).double()
+
+
+def coupled(model: Predictor, predicted: Tensor, targets: Any, weight: Tensor) -> Coupling:
+    """The loss of a family whose rows are coupled, at outputs (n, 1)."""
+    assert model.loss.coupling is not None  # the family says so
+    return model.loss.coupling(predicted, targets, weight)
 
 
 def jacobian(model: Objective, inputs: Inputs) -> Tensor:
     """∂f/∂θ for every row: (c, k, d)."""
-    known = model.jacobian(inputs)
-    if known is not None:
-        return known
+    if model.jacobian is not None:
+        return model.jacobian(inputs)
 
     def at_once(rows: Inputs) -> Tensor:
         return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
@@ -121,8 +125,8 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
 
 def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
-    known = model.jacobian(inputs) if cotangents.shape[1] <= FEW else None
-    if known is not None:
+    if model.jacobian is not None and cotangents.shape[1] <= FEW:
+        known = model.jacobian(inputs)
         return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
 
     def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
@@ -225,7 +229,7 @@ def _summed_products(
 def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
     """Σ wᵢℓᵢ of a batch, to differentiate."""
     if model.family.coupled:
-        return model.coupling(predicted, batch.targets, batch.weight).objective
+        return coupled(model, predicted, batch.targets, batch.weight).objective
     losses = model.loss(predicted, batch.targets)
     return (batch.weight.to(losses) * losses).sum()
 
@@ -234,7 +238,7 @@ def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tens
     """The pull of every row's weight through all outputs, (n, d): for Cox's likelihood, score residuals."""
     batch = whole(data)
     parts = [jacobian(model, part.inputs).double() for part in _chunks(batch, _chunk_rows(model, 1))]
-    slope = model.coupling(outputs(model, batch.inputs), batch.targets, batch.weight).slope
+    slope = coupled(model, outputs(model, batch.inputs), batch.targets, batch.weight).slope
     return batch, slope @ torch.cat(parts)[:, 0]
 
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from rue.core.arrays import Array, Whole
-from rue.core.concepts import Inputs, Model
+from rue.core.concepts import Inputs
+from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.randomness import untouched
 from rue.core.resample import spread

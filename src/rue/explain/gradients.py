@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Inverse, Objective, Resampler
-from rue.core.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
+from rue.core.derivatives import coupled, jacobian, jacobian_batches, loss_gradient, outputs, whole
 from rue.core.errors import ModelError, SettingError
 from rue.core.influence import Meat
 from rue.core.nested import take
@@ -166,7 +166,7 @@ class GradientLens:
     @cached_property
     def _coupled_slopes(self) -> Tensor:
         batch = whole(self.data)
-        return self.model.coupling(outputs(self.model, batch.inputs), batch.targets, batch.weight).slope
+        return coupled(self.model, outputs(self.model, batch.inputs), batch.targets, batch.weight).slope
 
 
 _TINY = float(np.finfo(np.float64).tiny)

@@ -7,7 +7,8 @@ import torch
 
 from rue.core.arrays import Array
 from rue.core.classify import probability
-from rue.core.concepts import Decision, Model
+from rue.core.concepts import Decision
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.explain.lens import Lens
 

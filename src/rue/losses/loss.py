@@ -32,6 +32,10 @@ class Loss:
     log_mean: bool = False  # the output is the logarithm of the mean
     coupling: Callable[[Tensor, Any, Tensor], Coupling] | None = field(default=None, repr=False)  # of coupled rows
 
+    def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,) from outputs (n, k)."""
+        return self.value(outputs, targets)
+
 
 def like_outputs(targets: Any, k: int) -> Tensor:
     """Targets of the outputs' own shape (n, k); broadcasting is never meant."""

@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Model, Resampler
+from rue.core.concepts import Resampler
 from rue.core.derivatives import weighted_gradients
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
-from rue.methods.ensemble import Ensemble, check_members
+from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
 
 
@@ -34,4 +35,5 @@ class BootstrapSGD:
             pull = weighted_gradients(fit.model, fit.data, drawn[:, fit.data.unit])
             thetas = fit.model.theta.double() - self.step * pull
             factor = self.resampler.member_factor(fit.data.units)
-            return fit.auditor(Ensemble(thetas, factor), {})
+            members = SampledMembers(thetas, factor)
+            return fit.auditor(members, {}, drawn=members)

@@ -20,10 +20,11 @@ from rue.calibrate.scarcity import support
 from rue.calibrate.smoother import POWERS, metric
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.core.arrays import Array
-from rue.core.concepts import CurvatureRule, Damping, Facts, Inverse, Model, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Facts, Inverse, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.errors import ModelError, SettingError
 from rue.core.influence import pull_root
+from rue.core.model import Model
 from rue.core.one_step import left_out as left_out_of
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
@@ -98,18 +99,17 @@ class CalibratedRUE:
             power, weights = _weigh(view, known, DEGREES if self.tails == "student" else (inf,))
             plain = base.inverse.solve(root).vectors
             spread = _spread(base.inverse, plain, view, known, power, weights)
-            intervals = (
-                _left_out_rows(fit, view, known, power, weights)
-                if evidence.honest is None
-                else _ranked_rows(view, known, power, weights)
-            )
+            own = evidence.honest is None
+            rows = _left_out_rows(fit, view, known, power, weights) if own else None
+            ranked = None if own else _ranked_rows(view, known, power, weights)
             facts = _facts(view, known, power, weights)
             made = fit.auditor(
                 spread,
                 facts,
                 noise=False,
                 degrees=weights.degrees,
-                left_out=intervals,
+                left_out=rows,
+                ranked=ranked,
                 inverted=base,
                 objective=known.objective,
                 source=evidence.source,

@@ -11,11 +11,12 @@ from rue.calibrate.left_out import Evidence, EvidenceRule, Mixture
 from rue.calibrate.left_out.evidence import AtRest
 from rue.calibrate.left_out_terms import without_own
 from rue.calibrate.shrinkage import Shrinkage, fit_shrinkage
-from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Model, Objective, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Objective, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian_batches, outputs, weighted_gradients
 from rue.core.errors import ModelError
 from rue.core.influence import pull_root
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial

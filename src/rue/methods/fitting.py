@@ -14,7 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.auditing.auditor import Auditor
+from rue.auditing.assessment import Assessor, Members
+from rue.auditing.auditor import Auditor, Predict
+from rue.auditing.predictive import Predictive
 from rue.auditing.trained import Trained
 from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
@@ -22,11 +24,12 @@ from rue.calibrate.left_out.evidence import Source, Training
 from rue.calibrate.left_out.sources import gauge
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.core.arrays import Array
-from rue.core.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Objective, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Facts, Objective, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import ModelError, NumericalError, RueWarning, SettingError
 from rue.core.influence import Meat
+from rue.core.model import Model
 from rue.core.randomness import untouched
 from rue.core.settings import WANTED, check_parts
 from rue.core.solve.choice import Inverted, invert, too_large
@@ -107,7 +110,7 @@ class Fitting:
                     "rows from scratch, False to have nothing trained, or None"
                 )
             return Training(refit, asked=True)
-        estimator = getattr(self.model, "estimator", None)
+        estimator = self.model.estimator
         source = self.data.source
         if estimator is None or source.y is None:
             return None
@@ -121,9 +124,11 @@ class Fitting:
         facts: Facts,
         *,
         noise: bool = True,
-        predictor: Callable[[Model, Inputs], Tensor] = outputs,
+        predictor: Predict | None = None,
+        drawn: Members | None = None,
         degrees: float = inf,
-        left_out: LeftOutRows | RankedRows | None = None,
+        left_out: LeftOutRows | None = None,
+        ranked: RankedRows | None = None,
         inverted: Inverted | None = None,
         objective: Objective | None = None,
         source: Source | None = None,
@@ -131,10 +136,10 @@ class Fitting:
     ) -> Auditor:
         """Put together what the method found; `noise` adds the paper's residual variance.
 
-        `predictor` is what predicts where a method has networks of its own: (m, k). `degrees` are those of a Student-t
-        predictive distribution; `left_out` rows give intervals without held-out ones. What explains a prediction is
-        made of the `inverted` curvature of an `objective` at rest (the model, unless told), or is a `lens` of its own;
-        `source` is that of left-out predictions.
+        `predictor` is what predicts where a method has networks of its own: (m, k); `drawn` are members. `degrees` are
+        those of a Student-t predictive distribution; `left_out` or `ranked` rows give intervals without held-out ones.
+        What explains a prediction is made of the `inverted` curvature of an `objective` at rest (the model, unless
+        told), or is a `lens` of its own; `source` is that of left-out predictions.
         """
         residual = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         found: Facts = {
@@ -158,13 +163,11 @@ class Fitting:
             method=type(self.method).__name__,
             model=self.model,
             assess=assess,
-            noise=residual,
             facts=found,
+            trained=Trained(self.data, curvature, inverted, resampler, lens, source),
+            predictive=Predictive(residual, degrees, left_out, ranked),
             predictor=predictor,
-            degrees=degrees,
-            left_out=left_out,
-            trained=Trained(self.data, curvature, inverted, resampler, source),
-            lens=lens,
+            drawn=drawn,
         )
 
 
@@ -189,7 +192,7 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
                 f"along {solver.size} directions of the curvature; give solver=Projection(size) to choose how many"
             )
             warnings.warn(said[0], RueWarning, stacklevel=4)
-        yield Fitting(method, bound if solver is None else solver.view(bound, rows), rows, started, said)
+        yield Fitting(method, bound if solver is None else bound.seen_by(solver, rows), rows, started, said)
 
 
 def _check_settings(method: object) -> None:

@@ -3,12 +3,13 @@
 import warnings
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment, CalibratedParts, ClassShares
 from rue.auditing.auditor import Auditor
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.left_out.evidence import Honest
@@ -18,15 +19,17 @@ from rue.calibrate.shrinkage import best_temperature, tempered_nll
 from rue.calibrate.variance import DEGREES, fit_weights
 from rue.core.arrays import Array, Whole
 from rue.core.classify import wrong
-from rue.core.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
+from rue.core.concepts import Facts, Inputs, Resampler, WeightCovariance
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueWarning, SettingError
 from rue.core.influence import Meat
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.explain.leaves import LeafLens
 from rue.methods.fitting import Fitting, fitting
+from rue.models.trees.forest import ForestCore
 from rue.models.trees.leaf_influence import LeafInfluence, leaf_influence
 
 TERMS = ("noise", "resampling", "error model", "disagreement")
@@ -93,7 +96,7 @@ class ForestRUE:
 class Known:
     """The training rows as the forest's leaves see them."""
 
-    forest: Any = field(repr=False)  # the model's core
+    forest: ForestCore = field(repr=False)
     influence: LeafInfluence = field(repr=False)
     leaf: Whole = field(repr=False)  # (n, T)
     targets: Array = field(repr=False)  # (n, k)
@@ -163,7 +166,7 @@ class ForestSpread:
         if model.family.decision is not None:
             shares = predicted if self.votes is None else self.votes(predicted)
             against = wrong(model.family.decision, shares, predicted)
-            return Assessment(predicted, torch.from_numpy(covariance), score=against, probability=shares)
+            return Assessment(predicted, torch.from_numpy(covariance), score=against, classes=ClassShares(shares))
         if self.errors is None:
             return Assessment(predicted, torch.from_numpy(covariance))
         found = self.errors.model(self.errors.standardise(coordinates(inputs)), predicted.numpy())
@@ -178,14 +181,14 @@ class ForestSpread:
             torch.from_numpy(covariance),
             torch.from_numpy(noise),
             score=torch.from_numpy(np.sqrt(np.trace(total, axis1=1, axis2=2))),
-            total=torch.from_numpy(total),
+            calibrated=CalibratedParts(torch.from_numpy(total)),
         )
 
 
 def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> Known:
     if fit.model.family.joint:
         raise ModelError("ForestRUE takes the leaf means of a forest apart; for any other model use LinearRUE")
-    forest: Any = getattr(fit.model, "core", fit.model)  # what is around a forest reads tables
+    forest = cast(ForestCore, fit.model.core)  # what is not joint is a forest
     bagged = forest.forest.bootstrap
     if meat == "HC3" and not bagged:
         raise SettingError(

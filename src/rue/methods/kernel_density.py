@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
 from rue.core.arrays import Array
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.derivatives import outputs
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
 

@@ -3,14 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Assessment, CurvatureRule, Damping, Inputs, Inverse, Model, Solver
+from rue.core.concepts import CurvatureRule, Damping, Inputs, Inverse, Solver
 from rue.core.curvature import Hessian
 from rue.core.derivatives import jacobian, outputs
+from rue.core.model import Model
 from rue.core.one_step import leverage
 from rue.core.randomness import generator
 from rue.core.solve import SmallestEigenvalue
-from rue.methods.ensemble import Ensemble, check_members
+from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
 
 
@@ -38,7 +40,8 @@ class Laplace:
             if self.linearised:
                 return fit.auditor(InverseSpread(inverted.inverse), inverted.describe(), inverted=inverted)
             draws = inverted.inverse.sample(self.members, generator(self.seed))
-            return fit.auditor(Ensemble(fit.model.theta.double() + draws), inverted.describe(), inverted=inverted)
+            members = SampledMembers(fit.model.theta.double() + draws)
+            return fit.auditor(members, inverted.describe(), inverted=inverted, drawn=members)
 
 
 @dataclass(frozen=True)

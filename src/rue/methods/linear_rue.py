@@ -6,25 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
 from rue.calibrate.left_out.sources import rested_tangent
-from rue.core.concepts import (
-    Assessment,
-    CurvatureRule,
-    Damping,
-    Facts,
-    Inputs,
-    Inverse,
-    Model,
-    Objective,
-    Resampler,
-    Solver,
-    TrainingSet,
-)
+from rue.core.concepts import CurvatureRule, Damping, Facts, Inputs, Inverse, Objective, Resampler, Solver, TrainingSet
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, outputs
 from rue.core.errors import SettingError
 from rue.core.influence import Meat, influence, pull_root, pull_root_fits
+from rue.core.model import Model
 from rue.core.resample import Multinomial, spread
 from rue.core.solve.choice import Inverted
 from rue.methods.fitting import Fitting, fitting
@@ -67,7 +57,7 @@ class LinearRUE:
         """What is at rest on the training rows: the model under its known penalty, else its tangent."""
         family = fit.model.family
         chosen = self.damping is not None or not isinstance(self.curvature, GaussNewton)
-        if not (fit.model.stated or chosen or family.coupled) and family.joint and family.stationary:
+        if not (fit.model.objective.stated or chosen or family.coupled) and family.joint and family.stationary:
             found = rested_tangent(fit.model, fit.data)
             if found is not None:
                 return (

@@ -6,10 +6,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.data.rows import Rows
 from rue.methods.fitting import fitting

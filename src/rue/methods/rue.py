@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import CurvatureRule, Damping, Model, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Resampler, Solver
 from rue.core.curvature import Hessian
 from rue.core.derivatives import weighted_gradients
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
 from rue.core.solve import SmallestEigenvalue
-from rue.methods.ensemble import Ensemble, check_members
+from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
 
 
@@ -43,4 +44,5 @@ class RUE:
             thetas = fit.model.theta.double() - step
             factor = self.resampler.member_factor(fit.data.units)
             facts = {**inverted.describe(), "residual": residual}
-            return fit.auditor(Ensemble(thetas, factor), facts, inverted=inverted)
+            members = SampledMembers(thetas, factor)
+            return fit.auditor(members, facts, inverted=inverted, drawn=members)

@@ -58,7 +58,7 @@ def _own(case: Case) -> dict[str, Array]:
     elif audit.std is not None:
         found[
             f"{words(case).called.lower()} spread alone (std)"
-            if case.auditor.lens is None
+            if case.auditor.trained.lens is None
             else "resampling alone (std)"
         ] = np.linalg.norm(audit.std.reshape(len(audit), -1), axis=1)
     return {name: score for name, score in found.items() if not np.allclose(score, audit.score, rtol=1e-9)}

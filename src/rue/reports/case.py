@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from rue.auditing.auditor import Auditor
-from rue.auditing.result import Audit, Interval, PredictionSet
+from rue.auditing.intervals import Interval, PredictionSet, SetRule
+from rue.auditing.result import Audit
 from rue.checks import CheckUp
-from rue.core.derivatives import outputs
 from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
 from rue.explain import Explanations
 from rue.policy import Policy
@@ -90,7 +90,7 @@ class Case:
     @property
     def own_networks(self) -> bool:
         """Whether the method predicts with networks that it trained itself, as auditor.check tells."""
-        return self.auditor.predictor is not outputs
+        return self.auditor.own_networks
 
     @property
     def guarantee(self) -> str:
@@ -172,9 +172,13 @@ def _outcome(auditor: Auditor, audit: Audit, targets: Any) -> tuple[Outcome | No
     return outcome(auditor, audit, targets), ""
 
 
+def _sets(audit: Audit) -> SetRule | None:
+    return None if audit.classification is None else audit.classification.sets
+
+
 def _bounds(audit: Audit, level: float) -> tuple[Interval | None, PredictionSet | None]:
     if audit.decision is not None:
-        return None, None if audit.sets is None else audit.prediction_set(level)
+        return None, None if _sets(audit) is None else audit.prediction_set(level)
     return (None if audit.total_std is None else audit.interval(level)), None
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.rows import Rows, input_batches
 
@@ -19,20 +19,10 @@ def weights(model: Model, settings: str = "") -> str:
 
     `settings` are those of a method that trained networks of its own with them.
     """
-    core = model
-    while (inner := getattr(core, "inner", getattr(core, "core", None))) is not None:
-        core = inner  # an estimator around its model, a projection around its own
-    found = sha256(settings.encode())
-    trees = getattr(core, "ensemble", getattr(core, "forest", None))
-    if trees is not None:
-        for values in (trees.values, trees.counts):
-            found.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
-        return found.hexdigest()
-    found.update("\n".join(core.describe().get("parameters", ())).encode())
-    found.update(_exact(core.theta))
-    for name, values in sorted(getattr(core, "fixed", {}).items()):
-        found.update(name.encode() + _exact(values))
-    return found.hexdigest()
+    fingerprint = sha256(settings.encode())
+    for part in model.core.contents():
+        fingerprint.update(part.encode() if isinstance(part, str) else _exact(part))
+    return fingerprint.hexdigest()
 
 
 def predictions(model: Model, data: Rows) -> str:

@@ -74,7 +74,7 @@ def words(case: Case) -> Words:
     """Of the method of this audit."""
     found = OWN if case.own_networks else BY_METHOD.get(case.auditor.method)
     if found is None:
-        found = NONE if case.auditor.lens is None else REWEIGHTED
+        found = NONE if case.auditor.trained.lens is None else REWEIGHTED
     logits = "the logits" if case.auditor.model.family.joint else "the share of votes"
     what = "the prediction" if case.audit.decision is None else logits
     return Words(*(one.format(method=case.auditor.method, what=what) for one in found))

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.calibrate.left_out.refits import Refits
-from rue.core.concepts import Facts, Inputs, Model, Objective
+from rue.core.concepts import Facts, Inputs, Objective
 from rue.core.derivatives import loss_gradient
+from rue.core.model import Model
 from rue.core.one_step import LeftOut
 from rue.core.solve.choice import Inverted
 from rue.data.rows import Rows

@@ -11,10 +11,11 @@ from rue.calibrate.left_out.outside import can_be_witnessed, witnessed
 from rue.calibrate.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
 from rue.calibrate.left_out.tangent import RefittedTangent, at_own, refitted_tangent
 from rue.calibrate.left_out.witness import Witness, joined, witness
-from rue.core.concepts import Facts, Model, Objective
+from rue.core.concepts import Facts, Objective
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueError, SettingError, ShapeError
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.one_step import left_out
 from rue.core.solve.choice import invert
@@ -67,7 +68,7 @@ class Linearised:
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Refit, and leave every unit out of the refitted tangent."""
         _needs_parameters(model)
-        found = refitted_tangent(model, data, model.centre, self.l2, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.objective.centre, self.l2, seed, gauge(model, data))
         return _of_tangent(found, data, "as asked")
 
 
@@ -85,7 +86,7 @@ class KernelWitness:
             )
         if model.family.outside:
             return Evidence.of(model, data, "witness", "as asked", seen.prediction, seen.says, seen.facts)
-        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.objective.centre, None, seed, gauge(model, data))
         return _evidence("witness", "as asked", _resting(found, data), seen.prediction, data, seen.says, _facts(found))
 
 
@@ -102,7 +103,7 @@ class Chosen:
             return _from_outside(model, data, seed, training)
         if family.coupled or not family.joint or not family.stationary:
             return _at_rest(model, data, own, "the model minimises no smooth sum over rows that could be refitted")
-        if model.stated:
+        if model.objective.stated:
             rested, why = _stated(model, data, own, seed)
             rested = rested or _contradicted(model, data, seed)
         else:
@@ -166,7 +167,7 @@ def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent |
     if found is not None:
         return found
     try:
-        return refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        return refitted_tangent(model, data, model.objective.centre, None, seed, gauge(model, data))
     except RueError:  # a loss that is not convex in the outputs
         return None
 
@@ -229,13 +230,13 @@ def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
 def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | None:
     """The tangent at the model's own parameters, where these are at rest under some l2."""
     seen = reweighted(model, data, seed)
-    away = (model.theta - model.centre.to(model.theta)).double()
+    away = (model.theta - model.objective.centre.to(model.theta)).double()
     size = float(away @ away)
     l2 = max(0.0, -float(seen.whole @ away) / size) if size > 0 else 0.0
     undetermined = l2 == 0 and model.theta.numel() > data.n * outputs(model, next(data.batches()).inputs).shape[1]
     if undetermined or raw_steps(seen, l2 * away) > FAR:
         return None
-    tangent = at_own(model, model.centre, l2)
+    tangent = at_own(model, model.objective.centre, l2)
     inverted = invert(GaussNewton().at(tangent, data), None, None, gauge(model, data))
     if inverted.damped.warning or distance(tangent, seen, inverted.inverse).steps > CLOSE:
         return None
@@ -245,7 +246,7 @@ def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | No
 def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
     """The tangent and the witness together; the tangent alone where there can be no witness."""
     try:
-        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.objective.centre, None, seed, gauge(model, data))
     except RueError as error:
         return _at_rest(model, data, own, f"{why}; its tangent cannot be refitted ({error})")
     seen = _witness(model, data, seed)

@@ -1,7 +1,7 @@
 """A network's tangent: the model that is linear in the parameters and equals the network to first order at theta."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from rue.calibrate.left_out.affine import FeatureRows
 from rue.calibrate.left_out.path import best_refit, downhill, gradient, value_of
 from rue.calibrate.left_out.rest import distance, reweighted
 from rue.calibrate.left_out.spectrum import spectrum
-from rue.core.concepts import Batch, Coupling, Family, Inputs, Objective, TrainingSet
+from rue.core.concepts import Batch, ExampleLoss, Family, Inputs, Objective, TrainingSet
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, jacobian_batches, on_the_tangent, outputs
 from rue.core.nested import take
@@ -56,17 +56,10 @@ class Tangent:
         """What the outputs mean."""
         return self.inner.family
 
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Loss of each example (n,)."""
-        return self.inner.loss(outputs, targets)
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """∂²ℓ/∂f², where it is known."""
-        return self.inner.loss_hessian(outputs, targets)
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
-        """The loss of a family whose rows are coupled."""
-        return self.inner.coupling(outputs, targets, weight)
+    @property
+    def loss(self) -> ExampleLoss:
+        """The loss of an example."""
+        return self.inner.loss
 
 
 @dataclass(frozen=True)

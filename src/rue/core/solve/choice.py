@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from rue.core.concepts import Curvature, Damped, Damping, Facts, Inverse, Model, Solver, TrainingSet
+from rue.core.concepts import Curvature, Damped, Damping, Facts, Inverse, Solver, TrainingSet
 from rue.core.derivatives import outputs
 from rue.core.errors import NotPositiveDefiniteError
+from rue.core.model import Model
 from rue.core.solve.conjugate_gradient import ConjugateGradient
 from rue.core.solve.damping import MeanFraction, smallest_eigenvalue
 from rue.core.solve.dense import Cholesky

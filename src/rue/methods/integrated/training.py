@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from rue.core.concepts import Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.errors import DataError, ModelError, NumericalError, SettingError
+from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
 from rue.core.progress import track
 from rue.core.randomness import generator

@@ -13,13 +13,13 @@ from skorch import NeuralNet, NeuralNetBinaryClassifier, NeuralNetClassifier, Ne
 from skorch.exceptions import NotInitializedError
 from torch import Tensor, nn
 
-from rue.core.concepts import Model
 from rue.core.errors import ModelError, RueWarning
+from rue.core.model import Model
 from rue.core.randomness import untouched
 from rue.losses import cross_entropy, stated
 from rue.losses.torch_losses import READERS
-from rue.models.estimator import EstimatorModel
-from rue.models.torch.module import wrap_module
+from rue.models.estimator import EstimatorBoundary
+from rue.models.torch.module import ModuleBoundary, settle_module, wrap_module
 from rue.models.torch.optimizer import read_optimizer
 
 KNOWN = (*READERS, nn.NLLLoss)  # criteria
@@ -38,16 +38,17 @@ def read(net: Any, loss: Any, l2: Any) -> Model:
     decay = _weight_decay(net) if l2 is None else l2
     if criterion.logarithm:
         module, decay = LogProbabilities(module), _inside(decay)
-    core = wrap_module(module, criterion.loss, decay, None, stated(criterion.loss).reduction or "mean", None)
+    plain = wrap_module(module, criterion.loss, decay, None, stated(criterion.loss).reduction or "mean", None)
     if not isinstance(net, NeuralNetClassifier | NeuralNetBinaryClassifier | NeuralNetRegressor):
-        return core
+        return plain
 
     def own(inputs: Any) -> NDArray[Any]:
         with untouched():  # a loader draws a random number
             return np.asarray(private.predict(inputs))
 
     said = {"estimator": type(net).__name__, "train_split": None if net.train_split is None else repr(net.train_split)}
-    return EstimatorModel(core, _features, own, classes=_classes(net), said=said)
+    boundary = EstimatorBoundary(ModuleBoundary(), _features, own, classes=_classes(net))
+    return Model(plain.core, boundary, said, settle=settle_module)
 
 
 @dataclass(frozen=True)

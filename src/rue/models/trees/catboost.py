@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.errors import ModelError, OpaqueError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, poisson, squared_error, tweedie
-from rue.models.estimator import EstimatorModel
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, loss_of, tree_estimator
 from rue.models.trees.tree_model import Ensemble, Penalty
 
 
-def read(model: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
     """A fitted CatBoost model; for several classes each tree stands for one tree of each class."""
     if not model.is_fitted():
         raise ModelError(f"{type(model).__name__} is not fitted; fit it first")

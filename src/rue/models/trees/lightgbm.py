@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Array
 from rue.core.errors import ModelError, OpaqueError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
-from rue.models.estimator import EstimatorModel
 from rue.models.tables import named, numbers, recoded, stored
 from rue.models.trees.stored_tree import StoredTree, bounded, leaves, reading
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, class_weighed, loss_of, refuse, tree_estimator
@@ -24,7 +24,7 @@ Lines = Mapping[str, str]
 """Lines of key=value, by key."""
 
 
-def read(model: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
     """An LGBM estimator, a Booster, or the path of a text model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
@@ -45,7 +45,7 @@ def read(model: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
     return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "LightGBM"}), l2)
 
 
-def _of_file(path: Path, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def _of_file(path: Path, loss: LossChoice, l2: Penalty) -> Model:
     with reading(path.name, "LightGBM"):
         header, blocks, settings, categories = _parsed(stored(path).decode())
         width, names = int(header["max_feature_idx"]) + 1, header.get("feature_names", "").split()

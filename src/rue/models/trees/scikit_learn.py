@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.errors import ModelError, OpaqueError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error
-from rue.models.estimator import EstimatorModel
-from rue.models.trees.forest import Forest, forest_model
+from rue.models.trees.forest import Forest, forest_core
 from rue.models.trees.in_bag import in_bag
 from rue.models.trees.tree_estimator import (
     LossChoice,
@@ -27,7 +27,7 @@ from rue.models.trees.tree_model import Ensemble, Penalty
 MEANS = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")  # criteria whose leaves are means
 
 
-def read(estimator: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def read(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
     """GradientBoosting*, HistGradientBoosting*, RandomForest*, ExtraTrees* or a single tree, fitted."""
     from sklearn.ensemble import (
         GradientBoostingClassifier,
@@ -52,7 +52,7 @@ def read(estimator: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
     )
 
 
-def _gradient_boosting(estimator: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def _gradient_boosting(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
     if "Dummy" not in type(estimator.init_).__name__ and not isinstance(estimator.init_, str):
         raise refuse("scikit-learn", f"init={type(estimator.init_).__name__}", "init=None, or boost its residuals")
     trees = [tree.tree_ for tree in estimator.estimators_.ravel()]
@@ -71,7 +71,7 @@ def _gradient_boosting(estimator: Any, loss: LossChoice, l2: Penalty) -> Estimat
     )
 
 
-def _histogram(estimator: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def _histogram(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
     if getattr(estimator, "class_weight", None) is not None and loss is None:
         raise class_weighed()
     predictors = [predictor for round_ in estimator._predictors for predictor in round_]
@@ -104,7 +104,7 @@ def _numbered(predictor: Any, leaf: NDArray[np.bool_]) -> Any:
     return twin
 
 
-def _forest(estimator: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def _forest(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
     if loss is not None or l2 is not None:
         raise ModelError("a forest averages leaf means and has neither loss nor penalty; leave loss and l2 out")
     if estimator.criterion not in MEANS:
@@ -117,7 +117,7 @@ def _forest(estimator: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
     if isinstance(classes, list):
         raise refuse("scikit-learn", "a forest of several labels", "one forest for each label")
     trees = [tree.tree_ for tree in getattr(estimator, "estimators_", [estimator])]  # one tree is a forest too
-    core = forest_model(
+    core = forest_core(
         Forest(
             values=np.concatenate([_leaf_values(tree) for tree in trees]),
             counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),

@@ -13,13 +13,14 @@ from torch import Tensor
 from rue.core.arrays import Whole
 from rue.core.concepts import Facts, Response
 from rue.core.errors import DataError, ModelError, OpaqueError, RueError
+from rue.core.model import Model
 from rue.losses import Loss, as_loss
-from rue.models.estimator import EstimatorModel
+from rue.models.estimator import EstimatorBoundary
 from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
 from rue.models.tables import described, table
-from rue.models.trees.forest import ForestModel
-from rue.models.trees.tree_model import LEAVES, Ensemble, Penalty, tree_model
+from rue.models.trees.forest import NO_BAG, NO_OBJECTIVE, ForestCore, ForestReading
+from rue.models.trees.tree_model import LEAVES, Ensemble, Penalty, TreeReading, through_few_numbers, tree_core
 
 LARGEST_LOG = 709  # exp of more overflows in float64
 
@@ -37,10 +38,10 @@ class TreeSource:
     facts: Facts = field(default_factory=dict, repr=False)
 
 
-def tree_estimator(ensemble: Ensemble, source: TreeSource, l2: Penalty) -> EstimatorModel:
+def tree_estimator(ensemble: Ensemble, source: TreeSource, l2: Penalty) -> Model:
     """Put an ensemble and its raw tables, targets and predictions together."""
     _check_settings(ensemble)
-    core = tree_model(ensemble, l2)
+    core, reading = tree_core(ensemble, l2), TreeReading()
     classes = source.classes
     if classes is None and ensemble.loss.family.decision == "largest":  # the prediction is a label, not a softmax
         classes = np.arange(core.k)
@@ -48,22 +49,26 @@ def tree_estimator(ensemble: Ensemble, source: TreeSource, l2: Penalty) -> Estim
     features = _features(source)
 
     def from_outputs(inputs: Any) -> NDArray[Any]:
-        outputs = core.predict(core.theta, core.read(features(inputs))).numpy()
+        outputs = core.predict(core.theta, reading.read(core, features(inputs))).numpy()
         if classes is not None:
             return classes[outputs.argmax(1) if core.k > 1 else (outputs[:, 0] > 0).astype(int)]
         made = outputs if response is None else response.value(outputs)
         return made[:, 0] if core.k == 1 else made
 
     predict = from_outputs if source.predict is None else source.predict
-    encode = np.asarray if classes is None else partial(label_codes, classes=classes)
-    return EstimatorModel(core, features, predict, encode, response, classes, source.facts)
+    encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
+    boundary = EstimatorBoundary(reading, features, predict, encode, response, classes)
+    return Model(core, boundary, source.facts, quick=through_few_numbers)
 
 
-def forest_estimator(core: ForestModel, source: TreeSource) -> EstimatorModel:
+def forest_estimator(core: ForestCore, source: TreeSource) -> Model:
     """Put a forest and its raw tables, targets and predictions together."""
     assert source.predict is not None
-    encode = np.asarray if source.classes is None else partial(label_codes, classes=source.classes)
-    return EstimatorModel(core, _features(source), source.predict, encode, None, source.classes, source.facts)
+    classes = source.classes
+    encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
+    boundary = EstimatorBoundary(ForestReading(), _features(source), source.predict, encode, None, classes)
+    blind = None if core.forest.bootstrap else NO_BAG
+    return Model(core, boundary, source.facts, no_objective=NO_OBJECTIVE, blind=blind)
 
 
 def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: LossChoice, library: str) -> Loss:

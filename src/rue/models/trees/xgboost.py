@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Array, Whole
 from rue.core.errors import ModelError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
-from rue.models.estimator import EstimatorModel
 from rue.models.tables import named, numbers, stored
 from rue.models.trees.stored_tree import MISSING_LEFT, NAN_MISSING, StoredTree, bounded, leaves, reading
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, leaves_of_nodes, loss_of, refuse, tree_estimator
@@ -24,7 +24,7 @@ JsonObject = Mapping[str, Any]
 """A JSON object of a stored model, such as one tree, by the names of its parts."""
 
 
-def read(model: Any, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
     """An XGB estimator, a Booster, or the path of a JSON or UBJSON model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
@@ -57,7 +57,7 @@ def _matrix(booster: Any, raw: Any) -> Any:
     return DMatrix(raw, feature_names=names, enable_categorical=True)
 
 
-def _of_file(path: Path, loss: LossChoice, l2: Penalty) -> EstimatorModel:
+def _of_file(path: Path, loss: LossChoice, l2: Penalty) -> Model:
     with reading(path.name, "XGBoost"):
         data = stored(path)
         learner = (decode(data) if path.suffix == ".ubj" else json.loads(data, object_pairs_hook=_object))["learner"]

@@ -32,7 +32,7 @@ def limitations(case: Case) -> Section:
 
 
 def _method(case: Case) -> list[str]:
-    blind = "Leave-one-out sees no shift: rows" if case.auditor.lens is not None else "Rows"
+    blind = "Leave-one-out sees no shift: rows" if case.auditor.trained.lens is not None else "Rows"
     said = [
         words(case).limit,
         f"{blind} unlike all training rows may be worse than any number here says.",
