@@ -10,10 +10,10 @@ from rue.core.errors import ModelError, OpaqueError
 from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, poisson, squared_error, tweedie
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, loss_of, tree_estimator
-from rue.models.trees.tree_model import Ensemble, Penalty
+from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 
-def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
+def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """A fitted CatBoost model; for several classes each tree stands for one tree of each class."""
     if not model.is_fitted():
         raise ModelError(f"{type(model).__name__} is not fitted; fit it first")
@@ -31,7 +31,7 @@ def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
     return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "CatBoost"}), l2)
 
 
-def _ensemble(model: Any, settings: Mapping[str, Any], given: LossChoice) -> Ensemble:
+def _ensemble(model: Any, settings: Mapping[str, Any], given: LossChoice) -> BoostedTrees:
     name, _, options = str(settings["loss_function"]).partition(":")
     scale, bias = model.get_scale_and_bias()
     counts = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)
@@ -39,7 +39,7 @@ def _ensemble(model: Any, settings: Mapping[str, Any], given: LossChoice) -> Ens
     k = len(base)
     # from (tree, leaf, output) to (tree, output, leaf)
     by_tree = np.split(scale * np.asarray(model.get_leaf_values()).reshape(-1, k), np.cumsum(counts)[:-1])
-    return Ensemble(
+    return BoostedTrees(
         values=np.concatenate([values.T.reshape(-1) for values in by_tree]) if len(counts) else np.zeros(0),
         counts=np.repeat(counts, k),
         output=np.tile(np.arange(k), len(counts)),

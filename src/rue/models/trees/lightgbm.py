@@ -13,9 +13,9 @@ from rue.core.errors import ModelError, OpaqueError
 from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.tables import named, numbers, recoded, stored
-from rue.models.trees.stored_tree import StoredTree, bounded, leaves, reading
+from rue.models.trees.stored_tree import StoredTree, bounded, damage_refused, leaves
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, class_weighed, loss_of, refuse, tree_estimator
-from rue.models.trees.tree_model import Ensemble, Penalty
+from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 SPLITS = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
 NUMBERS = {"threshold": np.float64, "leaf_value": np.float64, "cat_threshold": np.uint32}  # the rest is whole
@@ -24,13 +24,13 @@ Lines = Mapping[str, str]
 """Lines of key=value, by key."""
 
 
-def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
+def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """An LGBM estimator, a Booster, or the path of a text model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
     if hasattr(model, "get_params") and not model.__sklearn_is_fitted__():
         raise ModelError(f"{type(model).__name__} is not fitted; call fit before the audit")
-    with reading(type(model).__name__, "LightGBM"):
+    with damage_refused(type(model).__name__, "LightGBM"):
         header, trees, settings, _ = _parsed(getattr(model, "booster_", model).model_to_string())
         ensemble = _ensemble(header, [_array(tree, "leaf_value") for tree in trees], settings, loss)
     classes = getattr(model, "classes_", None)
@@ -45,8 +45,8 @@ def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
     return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "LightGBM"}), l2)
 
 
-def _of_file(path: Path, loss: LossChoice, l2: Penalty) -> Model:
-    with reading(path.name, "LightGBM"):
+def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
+    with damage_refused(path.name, "LightGBM"):
         header, blocks, settings, categories = _parsed(stored(path).decode())
         width, names = int(header["max_feature_idx"]) + 1, header.get("feature_names", "").split()
         trees = [_tree(block, width) for block in blocks]
@@ -97,7 +97,7 @@ def _tree(lines: Lines, width: int) -> StoredTree:
     return tree
 
 
-def _ensemble(header: Lines, values: Sequence[Array], settings: Lines, given: LossChoice) -> Ensemble:
+def _ensemble(header: Lines, values: Sequence[Array], settings: Lines, given: LossChoice) -> BoostedTrees:
     objective, *extra = header.get("objective", "custom").split() or ["custom"]
     boosting = settings.get("boosting", "gbdt")
     if "average_output" in header or boosting in ("rf", "dart"):
@@ -109,7 +109,7 @@ def _ensemble(header: Lines, values: Sequence[Array], settings: Lines, given: Lo
     outputs, trees = int(header["num_tree_per_iteration"]), len(values)
     if not 0 < outputs <= max(trees, 1) or trees % outputs:
         raise ValueError(f"{trees} trees for {outputs} outputs")
-    return Ensemble(
+    return BoostedTrees(
         values=np.concatenate([*values, np.zeros(0)]),
         counts=np.array([len(tree) for tree in values], dtype=np.int64),
         output=np.arange(trees) % outputs,

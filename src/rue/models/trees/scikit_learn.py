@@ -22,12 +22,12 @@ from rue.models.trees.tree_estimator import (
     refuse,
     tree_estimator,
 )
-from rue.models.trees.tree_model import Ensemble, Penalty
+from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 MEANS = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")  # criteria whose leaves are means
 
 
-def read(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
+def read(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """GradientBoosting*, HistGradientBoosting*, RandomForest*, ExtraTrees* or a single tree, fitted."""
     from sklearn.ensemble import (
         GradientBoostingClassifier,
@@ -52,12 +52,12 @@ def read(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
     )
 
 
-def _gradient_boosting(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
+def _gradient_boosting(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     if "Dummy" not in type(estimator.init_).__name__ and not isinstance(estimator.init_, str):
         raise refuse("scikit-learn", f"init={type(estimator.init_).__name__}", "init=None, or boost its residuals")
     trees = [tree.tree_ for tree in estimator.estimators_.ravel()]
     outputs = estimator.estimators_.shape[1]
-    ensemble = Ensemble(
+    ensemble = BoostedTrees(
         values=estimator.learning_rate * np.concatenate([_leaf_values(tree)[:, 0] for tree in trees]),
         counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),
         output=np.arange(len(trees)) % outputs,
@@ -71,13 +71,13 @@ def _gradient_boosting(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
     )
 
 
-def _histogram(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
+def _histogram(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     if getattr(estimator, "class_weight", None) is not None and loss is None:
         raise class_weighed()
     predictors = [predictor for round_ in estimator._predictors for predictor in round_]
     leaves = [predictor.nodes["is_leaf"].astype(bool) for predictor in predictors]
     outputs = estimator.n_trees_per_iteration_
-    ensemble = Ensemble(
+    ensemble = BoostedTrees(
         values=np.concatenate([p.nodes["value"][leaf] for p, leaf in zip(predictors, leaves, strict=True)]),
         counts=np.array([leaf.sum() for leaf in leaves], dtype=np.int64),
         output=np.arange(len(predictors)) % outputs,
@@ -104,7 +104,7 @@ def _numbered(predictor: Any, leaf: NDArray[np.bool_]) -> Any:
     return twin
 
 
-def _forest(estimator: Any, loss: LossChoice, l2: Penalty) -> Model:
+def _forest(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     if loss is not None or l2 is not None:
         raise ModelError("a forest averages leaf means and has neither loss nor penalty; leave loss and l2 out")
     if estimator.criterion not in MEANS:

@@ -129,7 +129,7 @@ def bounded(value: str | float) -> float:
 
 
 @contextmanager
-def reading(source: str, library: str) -> Iterator[None]:
+def damage_refused(source: str, library: str) -> Iterator[None]:
     """Say in one error of `rue` what is wrong with a file, whatever its damage makes a reader raise."""
     try:
         yield

@@ -20,7 +20,7 @@ from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
 from rue.models.tables import described, table
 from rue.models.trees.forest import NO_BAG, NO_OBJECTIVE, ForestCore, ForestReading
-from rue.models.trees.tree_model import LEAVES, Ensemble, Penalty, TreeReading, through_few_numbers, tree_core
+from rue.models.trees.tree_model import LEAVES, BoostedTrees, LeafPenalty, TreeReading, through_few_numbers, tree_core
 
 LARGEST_LOG = 709  # exp of more overflows in float64
 
@@ -38,7 +38,7 @@ class TreeSource:
     facts: Facts = field(default_factory=dict, repr=False)
 
 
-def tree_estimator(ensemble: Ensemble, source: TreeSource, l2: Penalty) -> Model:
+def tree_estimator(ensemble: BoostedTrees, source: TreeSource, l2: LeafPenalty) -> Model:
     """Put an ensemble and its raw tables, targets and predictions together."""
     _check_settings(ensemble)
     core, reading = tree_core(ensemble, l2), TreeReading()
@@ -108,7 +108,7 @@ def class_weighed() -> OpaqueError:
     )
 
 
-def _check_settings(ensemble: Ensemble) -> None:
+def _check_settings(ensemble: BoostedTrees) -> None:
     rate, l2 = ensemble.learning_rate, ensemble.l2 or 0.0
     if not (rate > 0 and l2 >= 0 and isfinite(max(l2, 1.0) / rate)):
         raise ModelError(f"the trees have learning rate {rate:g} and l2 {l2:g}, expected above 0 and at least 0")

@@ -13,9 +13,9 @@ from rue.core.errors import ModelError
 from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.tables import named, numbers, stored
-from rue.models.trees.stored_tree import MISSING_LEFT, NAN_MISSING, StoredTree, bounded, leaves, reading
+from rue.models.trees.stored_tree import MISSING_LEFT, NAN_MISSING, StoredTree, bounded, damage_refused, leaves
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, leaves_of_nodes, loss_of, refuse, tree_estimator
-from rue.models.trees.tree_model import Ensemble, Penalty
+from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 from rue.models.trees.ubjson import decode
 
 RATE = 0.3  # XGBoost's default learning rate, where a file does not say
@@ -24,7 +24,7 @@ JsonObject = Mapping[str, Any]
 """A JSON object of a stored model, such as one tree, by the names of its parts."""
 
 
-def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
+def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """An XGB estimator, a Booster, or the path of a JSON or UBJSON model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
@@ -35,7 +35,7 @@ def read(model: Any, loss: LossChoice, l2: Penalty) -> Model:
     settings = json.loads(booster.save_config())["learner"]["gradient_booster"].get("tree_train_param", {})
     rounds = model._get_iteration_range(None) if estimator else (0, 0)  # early stopping: the best ones
     learner = decode(bytes((booster[rounds[0] : rounds[1]] if rounds[1] else booster).save_raw("ubj")))["learner"]
-    with reading(type(model).__name__, "XGBoost"):
+    with damage_refused(type(model).__name__, "XGBoost"):
         trees = _trees(learner)
         ensemble = _ensemble(learner, [_leaf_values(tree) for tree in trees], settings, loss)
     classes = getattr(model, "classes_", None)
@@ -57,8 +57,8 @@ def _matrix(booster: Any, raw: Any) -> Any:
     return DMatrix(raw, feature_names=names, enable_categorical=True)
 
 
-def _of_file(path: Path, loss: LossChoice, l2: Penalty) -> Model:
-    with reading(path.name, "XGBoost"):
+def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
+    with damage_refused(path.name, "XGBoost"):
         data = stored(path)
         learner = (decode(data) if path.suffix == ".ubj" else json.loads(data, object_pairs_hook=_object))["learner"]
         width, names = int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names", [])
@@ -131,7 +131,9 @@ def _array(tree: JsonObject, name: str, dtype: type[np.generic]) -> NDArray[Any]
         return array.astype(dtype, casting="same_kind" if dtype is np.float32 else "safe")
 
 
-def _ensemble(learner: JsonObject, values: Sequence[Array], settings: Mapping[str, str], given: LossChoice) -> Ensemble:
+def _ensemble(
+    learner: JsonObject, values: Sequence[Array], settings: Mapping[str, str], given: LossChoice
+) -> BoostedTrees:
     objective: str = learner["objective"]["name"]
     shape = learner["learner_model_param"]
     outputs = max(1, int(shape["num_class"]))
@@ -142,7 +144,7 @@ def _ensemble(learner: JsonObject, values: Sequence[Array], settings: Mapping[st
     fits = output.shape == (len(values),) and bool(((output >= 0) & (output < outputs)).all())
     if not fits or outputs > max(len(values), 1):
         raise ValueError(f"{len(values)} trees for {outputs} outputs do not fit tree_info")
-    return Ensemble(
+    return BoostedTrees(
         values=np.concatenate([*values, np.zeros(0)]),
         counts=np.array([len(tree) for tree in values], dtype=np.int64),
         output=output,
