@@ -50,6 +50,8 @@ PROJECTION = "tests/test_projection.py"
 GLM = "tests/test_glm_oracles.py"
 SCIKIT = "tests/test_scikit_learn.py"
 TREES = "tests/test_trees.py"
+TREE_FILES = "tests/test_tree_files.py"
+HOSTILE_FILES = "tests/test_hostile_tree_files.py"
 FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
@@ -691,6 +693,27 @@ BREAKS = [
         "return ensemble.l2 / rate",
         "return ensemble.l2",
         TREES,
+    ),
+    Break(
+        "a row at a threshold of XGBoost goes left",
+        "models/trees/xgboost.py",
+        "np.nextafter(threshold, np.float32(-np.inf))",
+        "threshold",
+        TREE_FILES,
+    ),
+    Break(
+        "a zero that stands for missing is a number",
+        "models/trees/stored_tree.py",
+        "missing = (kind & ZERO_MISSING > 0) |",
+        "missing = (kind & ZERO_MISSING < 0) |",
+        TREE_FILES,
+    ),
+    Break(
+        "a stored tree may lead back to a split above",
+        "models/trees/stored_tree.py",
+        "(children > splits)",
+        "(children >= 0)",
+        HOSTILE_FILES,
     ),
     Break(
         "half of a leaf's length in a projection",

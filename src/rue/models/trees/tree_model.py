@@ -23,12 +23,12 @@ MANY = SIZE  # leaf values above which they are seen through a projection
 FEW = 1_024  # numbers that a quick look at many leaves takes
 LEAST = 2.0  # the l2 that shrinking every tree is worth: see `leaf_penalty`
 
-Penalty = float | Mapping[str, float] | None
+LeafPenalty = float | Mapping[str, float] | None
 
 
 @dataclass(frozen=True)
-class Ensemble:
-    """What a reader finds: T trees, the leaf values of all, and what they were grown for."""
+class BoostedTrees:
+    """What a reader takes from a library or a file: T trees, their leaf values, and what they were grown for."""
 
     values: NDArray[np.float64] = field(repr=False)  # (d,), tree after tree
     counts: NDArray[np.int64] = field(repr=False)  # (T,), leaves of each tree
@@ -47,7 +47,7 @@ class TreeCore:
     those of all leaf values.
     """
 
-    ensemble: Ensemble
+    ensemble: BoostedTrees
     theta: Tensor = field(repr=False)
     l2: float  # λ of ½λ‖θ‖²
     why: str  # this λ
@@ -161,7 +161,7 @@ class TreeReading:
         return fitted.double() if fitted.is_floating_point() else fitted
 
 
-def tree_core(ensemble: Ensemble, l2: Penalty = None, *, size: int | None = None) -> TreeCore:
+def tree_core(ensemble: BoostedTrees, l2: LeafPenalty = None, *, size: int | None = None) -> TreeCore:
     """The core of an ensemble; `size` asks for a projection to that many numbers, else many leaves do."""
     if not len(ensemble.counts):
         raise ModelError("the ensemble has no trees; train it for at least one round")
@@ -179,7 +179,7 @@ def through_few_numbers(core: TreeCore) -> TreeCore:
     return core if core.theta.numel() <= FEW else tree_core(core.ensemble, core.l2, size=FEW)
 
 
-def leaf_penalty(ensemble: Ensemble, l2: Penalty) -> tuple[float, str]:
+def leaf_penalty(ensemble: BoostedTrees, l2: LeafPenalty) -> tuple[float, str]:
     """λ of the leaf values taken together, and why.
 
     Boosting sums trees that are each shrunk by the learning rate: λ = l2/rate. Shrinking itself regularises, about as
