@@ -19,7 +19,6 @@ from rue.auditing.trained import Trained
 from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
 from rue.calibrate.left_out.evidence import Source, Training
-from rue.calibrate.left_out.sources import gauge
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.core.arrays import Array
 from rue.core.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Objective, Resampler, Solver
@@ -59,8 +58,7 @@ class Fitting:
             )
         if not self.model.family.joint:
             raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
-        logits = gauge(self.model, self.data)
-        inverted = invert(curvature.at(self.model, self.data), damping, solver, logits)
+        inverted = invert(curvature.at(self.model, self.data), damping, solver)
         self._say(inverted.damped.warning)
         return inverted
 
@@ -86,7 +84,7 @@ class Fitting:
         @cache
         def own() -> Inverted:
             curvature = settings.curvature.at(self.model, self.data)
-            return invert(curvature, settings.damping, settings.solver, gauge(self.model, self.data))
+            return invert(curvature, settings.damping, settings.solver)
 
         training = self._training(refit, isinstance(rule, Folds), settings.seed)
         found = chosen.gather(self.model, self.data, own, settings.seed, training)

@@ -11,7 +11,7 @@ from rue.calibrate.left_out.outside import can_be_witnessed, witnessed
 from rue.calibrate.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
 from rue.calibrate.left_out.tangent import RefittedTangent, at_own, refitted_tangent
 from rue.calibrate.left_out.witness import Witness, joined, witness
-from rue.core.concepts import Facts, Model, Objective
+from rue.core.concepts import Facts, Model
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueError, SettingError, ShapeError
@@ -67,7 +67,7 @@ class Linearised:
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Refit, and leave every unit out of the refitted tangent."""
         _needs_parameters(model)
-        found = refitted_tangent(model, data, model.centre, self.l2, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.centre, self.l2, seed)
         return _of_tangent(found, data, "as asked")
 
 
@@ -85,7 +85,7 @@ class KernelWitness:
             )
         if model.family.outside:
             return Evidence.of(model, data, "witness", "as asked", seen.prediction, seen.says, seen.facts)
-        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.centre, None, seed)
         return _evidence("witness", "as asked", _resting(found, data), seen.prediction, data, seen.says, _facts(found))
 
 
@@ -166,7 +166,7 @@ def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent |
     if found is not None:
         return found
     try:
-        return refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        return refitted_tangent(model, data, model.centre, None, seed)
     except RueError:  # a loss that is not convex in the outputs
         return None
 
@@ -175,13 +175,6 @@ def effective_share(rest: AtRest, data: Rows) -> float:
     """Effective parameters for each free output of a row."""
     free = max(1, rest.left.fitted.shape[1] - (rest.objective.family.decision == "largest"))
     return rest.left.effective / (data.n * free)
-
-
-def gauge(model: Objective, data: Rows) -> int:
-    """The number of logits of which only differences matter; else zero."""
-    if model.family.decision != "largest":
-        return 0
-    return outputs(model, next(data.batches()).inputs).shape[1]
 
 
 def _at_rest(model: Model, data: Rows, own: Own, why: str) -> Evidence:
@@ -236,7 +229,7 @@ def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | No
     if undetermined or raw_steps(seen, l2 * away) > FAR:
         return None
     tangent = at_own(model, model.centre, l2)
-    inverted = invert(GaussNewton().at(tangent, data), None, None, gauge(model, data))
+    inverted = invert(GaussNewton().at(tangent, data), None, None)
     if inverted.damped.warning or distance(tangent, seen, inverted.inverse).steps > CLOSE:
         return None
     return RefittedTangent(tangent, inverted, limit=False)
@@ -245,7 +238,7 @@ def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | No
 def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
     """The tangent and the witness together; the tangent alone where there can be no witness."""
     try:
-        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.centre, None, seed)
     except RueError as error:
         return _at_rest(model, data, own, f"{why}; its tangent cannot be refitted ({error})")
     seen = _witness(model, data, seed)
