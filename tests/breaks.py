@@ -119,8 +119,8 @@ BREAKS = [
     Break(
         "example weights ignored",
         "core/derivatives.py",
-        "part.weight.unsqueeze(-1) * pulled_back",
-        "1.0 * pulled_back",
+        "part.weight.unsqueeze(-1) * gradients",
+        "1.0 * gradients",
         SANDWICH,
     ),
     Break("noise divided by n − 1", "methods/fitting.py", "/ float(data.weight.sum())", "/ (data.n - 1)", ALGORITHM),

@@ -17,6 +17,7 @@ from rue.core.concepts import CurvatureRule, Damping, Facts, Model, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueWarning, SettingError
+from rue.core.kept_derivatives import derivatives_kept
 from rue.core.one_step import LeftOut, left_out, left_out_losses
 from rue.core.progress import track
 from rue.core.randomness import generator, untouched
@@ -220,7 +221,8 @@ def reading(model: Any, data: Any, who: str) -> Iterator[tuple[Model, Rows]]:
         )
     with untouched(), torch.inference_mode(False):
         rows, bound = training_rows(data, model)
-        yield bound, rows
+        with derivatives_kept(rows):
+            yield bound, rows
 
 
 def _drawn_units(units: int, count: int, seed: int) -> Tensor:

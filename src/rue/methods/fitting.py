@@ -26,6 +26,7 @@ from rue.core.curvature import GaussNewton
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import ModelError, NumericalError, RueWarning, SettingError
 from rue.core.influence import Meat
+from rue.core.kept_derivatives import derivatives_kept
 from rue.core.randomness import untouched
 from rue.core.settings import WANTED, check_parts
 from rue.core.solve.choice import Inverted, invert, too_large
@@ -187,7 +188,8 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
                 f"along {solver.size} directions of the curvature; give solver=Projection(size) to choose how many"
             )
             warnings.warn(said[0], RueWarning, stacklevel=4)
-        yield Fitting(method, bound if solver is None else solver.view(bound, rows), rows, started, said)
+        with derivatives_kept(rows):
+            yield Fitting(method, bound if solver is None else solver.view(bound, rows), rows, started, said)
 
 
 def _check_settings(method: object) -> None:
