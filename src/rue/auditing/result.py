@@ -15,6 +15,7 @@ from rue.core.classify import decided, probability, sampled
 from rue.core.concepts import Decision, Facts
 from rue.core.errors import InputError, NumericalError, SettingError, ShapeError
 from rue.core.randomness import generator
+from rue.core.settings import check_level
 from rue.explain.explanation import Explanation, Explanations
 from rue.models.labels import label_codes
 
@@ -148,7 +149,7 @@ class Audit:
         rows), else "left-out ranks" where other models spoke for training rows, and "CV+" where these were copies of
         the model; "jackknife+" or "full conformal" where rows were left out by influence; else "distribution".
         """
-        _check_level(level)
+        check_level("level", level)
         if self.decision is not None:
             raise InputError("classes have no intervals; audit.prediction_set(level) gives sets of classes instead")
         known = {**self.rules, "distribution": self.rules.get("distribution", self._of_distribution)}
@@ -171,7 +172,7 @@ class Audit:
 
     def prediction_set(self, level: float = 0.9, *, group: ArrayLike | None = None) -> PredictionSet:
         """The classes that are not too unlikely, of an auditor calibrated on held-out rows."""
-        _check_level(level)
+        check_level("level", level)
         if self.decision is None or self.probability is None:
             raise InputError("prediction sets are of classifiers; a prediction of numbers has audit.interval(level)")
         if self.sets is None:
@@ -318,8 +319,3 @@ def central_interval(prediction: Array, spread: Array, level: float, degrees: fl
         name = f"Student-t with {degrees:g} degrees of freedom"
     said = f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
     return Interval(prediction - reach * spread, prediction + reach * spread, said)
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise SettingError(f"level must lie between 0 and 1, such as 0.9, got {level}")
