@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from rue.calibrate.crowding import LEAK, RELIED_ON, WARNED_OF, crowding, free_outputs
 from rue.calibrate.left_out.evidence import AtRest, Evidence, Honest, Own, Source, Training
 from rue.calibrate.left_out.folds import folded, usual
 from rue.calibrate.left_out.honest import Mixed, OfTangent, mixed, share_of_first
@@ -22,11 +23,6 @@ from rue.data.rows import Rows
 
 UNASKED = 30.0  # seconds that trainings nobody asked for may take in all
 FAR = 1.0  # resampling steps in the raw gradient: such parameters are not at rest in any metric
-OFF = 0.3  # and above which an asked-for influence is warned of
-CROWDED = 0.2  # effective parameters a row above which influence is not to be relied on (docs/practice.md)
-# A network's gradients were shaped by the very labels that are left out of its tangent: the more of the rows' freedom
-# it takes, the less its tangent's left-out predictions are to be believed; from a third of it on, not at all
-LEAK = 3.0
 MUCH = 2.0  # times the tangent's left-out loss: such a witness knows too little to be preferred (26 networks: .3 to 1)
 
 
@@ -41,7 +37,7 @@ class Influence:
         rest = found.rest
         assert rest is not None
         share = effective_share(rest, data)
-        if not model.family.stationary or share <= OFF or is_linear(model, data):
+        if not model.family.stationary or share <= WARNED_OF or is_linear(model, data):
             return found
         said = (
             f"{rest.left.effective:.0f} effective parameters are {share:.0%} of the {data.n} rows': left-out "
@@ -111,7 +107,7 @@ class Chosen:
             return _mixed(model, data, own, seed, why)
         assert rested.rest is not None
         share = effective_share(rested.rest, data)
-        if share <= CROWDED or is_linear(model, data):
+        if share <= RELIED_ON or is_linear(model, data):
             return rested
         crowded = (
             f"the parameters are at rest, but their effective number is {share:.0%} of the rows': influence is then "
@@ -173,8 +169,8 @@ def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent |
 
 def effective_share(rest: AtRest, data: Rows) -> float:
     """Effective parameters for each free output of a row."""
-    free = max(1, rest.left.fitted.shape[1] - (rest.objective.family.decision == "largest"))
-    return rest.left.effective / (data.n * free)
+    free = free_outputs(rest.objective.family, rest.left.fitted.shape[1])
+    return crowding(rest.left.effective, data.n, free)
 
 
 def _at_rest(model: Model, data: Rows, own: Own, why: str) -> Evidence:
