@@ -354,6 +354,12 @@ def test_too_many_effective_parameters_are_said():
     assert len(found.facts["warnings"]) == 1
 
 
+def test_of_logits_that_count_by_their_differences_one_is_not_free():
+    X, y = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 3, axis=0), np.arange(9) % 3  # any label is as likely
+    with pytest.warns(RueWarning, match=r"6.0 effective parameters for 9 rows of 2 free outputs are a share of 0.33"):
+        leave_one_out(softmax_model(np.zeros(9), (0.0, 0.0)), (X, y))
+
+
 def test_a_row_that_alone_determines_a_parameter_cannot_be_left_out():
     alone = np.eye(40)[:, None, :3]
     model = rue.wrap(Linear(np.ones(3)), loss="squared_error", l2=0.0)
