@@ -56,6 +56,7 @@ PLOTS = "tests/test_plots.py"
 CHECKS = "tests/test_checks.py"
 RECIPES = "tests/test_recipes.py"
 SOURCES = "tests/test_left_out_sources.py"
+KEPT = "tests/test_kept_derivatives.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -1224,6 +1225,41 @@ BREAKS = [
         "kept = fitted.best_iteration_ or fitted.n_estimators",
         "kept = fitted.n_estimators",
         OUTSIDE,
+    ),
+    Break(
+        "logits that may rise together damped",
+        "core/solve/choice.py",
+        "curvature.size <= LARGE and curvature.logits:",
+        "curvature.size <= LARGE and False:",
+        LEAVE_ONE_OUT,
+    ),
+    Break(
+        "kept derivatives of one training set given for another",
+        "core/kept_derivatives.py",
+        "if store is None or store.data is not data:",
+        "if store is None:",
+        KEPT,
+    ),
+    Break(
+        "kept derivatives of all rows given for each part",
+        "core/kept_derivatives.py",
+        "place = (rows.start, rows.stop)",
+        "place = (0, rows.stop - rows.start)",
+        KEPT,
+    ),
+    Break(
+        "more kept than the limit",
+        "core/kept_derivatives.py",
+        "self.room -= needed",
+        "self.room -= 0",
+        KEPT,
+    ),
+    Break(
+        "free logits counted as all",
+        "calibrate/crowding.py",
+        'k - (family.decision == "largest")',
+        "k - 0",
+        LEAVE_ONE_OUT,
     ),
 ]
 
