@@ -58,6 +58,7 @@ PLOTS = "tests/test_plots.py"
 CHECKS = "tests/test_checks.py"
 RECIPES = "tests/test_recipes.py"
 SOURCES = "tests/test_left_out_sources.py"
+KEPT = "tests/test_kept_derivatives.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -121,8 +122,8 @@ BREAKS = [
     Break(
         "example weights ignored",
         "core/derivatives.py",
-        "part.weight.unsqueeze(-1) * pulled_back",
-        "1.0 * pulled_back",
+        "part.weight.unsqueeze(-1) * gradients",
+        "1.0 * gradients",
         SANDWICH,
     ),
     Break("noise divided by n − 1", "methods/fitting.py", "/ float(data.weight.sum())", "/ (data.n - 1)", ALGORITHM),
@@ -459,15 +460,15 @@ BREAKS = [
     Break(
         "a row's own residual kept in its neighbours' mean",
         "calibrate/smoother.py",
-        "torch.where(units == unit[:, None], 0.0, found)",
-        "torch.where(units == -unit[:, None], 0.0, found)",
+        "units == unit[:, None]",
+        "units == -unit[:, None]",
         CALIBRATED,
     ),
     Break(
         "cosines that are not squared",
         "calibrate/smoother.py",
-        "(jacobian[:, 0] @ self.solved[:, 0].T).square()",
-        "(jacobian[:, 0] @ self.solved[:, 0].T).abs()",
+        "products(jacobian, self.solved).square()",
+        "products(jacobian, self.solved).abs()",
         CALIBRATED,
     ),
     Break("smoother without example weights", "calibrate/smoother.py", "share * (raised", "1.0 * (raised", SMOOTHER),
@@ -523,8 +524,8 @@ BREAKS = [
     Break(
         "forest fitted values for out-of-bag ones",
         "calibrate/error_model.py",
-        "_columns(forest.oob_prediction_)",
-        "_columns(forest.predict(narrow))",
+        "columns(forest.oob_prediction_)",
+        "columns(forest.predict(narrow))",
         SMOOTHER,
     ),
     Break(
@@ -1016,11 +1017,11 @@ BREAKS = [
         "scaled = 1.0 * rows",
         SOURCES,
     ),
-    Break("trust in crowded tangents", "calibrate/left_out/sources.py", "LEAK = 3.0", "LEAK = 0.0", SOURCES),
+    Break("trust in crowded tangents", "calibrate/crowding.py", "LEAK = 3.0", "LEAK = 0.0", SOURCES),
     Break(
         "crowded models at rest left to influence",
         "calibrate/left_out/sources.py",
-        "share <= CROWDED or is_linear",
+        "share <= RELIED_ON or is_linear",
         "share <= 1.0 or is_linear",
         SOURCES,
     ),
@@ -1247,6 +1248,41 @@ BREAKS = [
         "kept = fitted.best_iteration_ or fitted.n_estimators",
         "kept = fitted.n_estimators",
         OUTSIDE,
+    ),
+    Break(
+        "logits that may rise together damped",
+        "core/solve/choice.py",
+        "curvature.size <= LARGE and curvature.logits:",
+        "curvature.size <= LARGE and False:",
+        LEAVE_ONE_OUT,
+    ),
+    Break(
+        "kept derivatives of one training set given for another",
+        "core/kept_derivatives.py",
+        "if store is None or store.data is not data:",
+        "if store is None:",
+        KEPT,
+    ),
+    Break(
+        "kept derivatives of all rows given for each part",
+        "core/kept_derivatives.py",
+        "place = (rows.start, rows.stop)",
+        "place = (0, rows.stop - rows.start)",
+        KEPT,
+    ),
+    Break(
+        "more kept than the limit",
+        "core/kept_derivatives.py",
+        "self.room -= needed",
+        "self.room -= 0",
+        KEPT,
+    ),
+    Break(
+        "free logits counted as all",
+        "calibrate/crowding.py",
+        'k - (family.decision == "largest")',
+        "k - 0",
+        LEAVE_ONE_OUT,
     ),
 ]
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from rue.auditing.intervals import Interval
 from rue.auditing.result import Audit
 from rue.calibrate.conformal import rank
+from rue.calibrate.crowding import WARNED_OF
 from rue.calibrate.left_out import Influence
 from rue.core.arrays import Array
 from rue.core.errors import RueWarning
@@ -27,7 +28,6 @@ MOST = 2_000  # test rows of a split that get intervals, the first: those of a s
 CONFORMAL = "split conformal"
 CONSTANT = "split conformal, constant spread"
 LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # no row is held out
-CROWDED = "effective parameters are"  # how influence warns of too many of them
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ def with_held_out(parted: Parted, model: Model, method: CalibratedRUE) -> dict[s
 
 
 def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
-    """Intervals from all training rows, and whether the method warned of too many effective parameters."""
+    """Intervals from all training rows, and whether the network has so many effective parameters as are warned of."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RueWarning)  # noted below
         auditor = method.fit(model, (problem.X, problem.y), left_out=Influence())
-    warned = any(CROWDED in said for said in auditor.facts["warnings"])
-    found = {"effective_share": np.array(auditor.facts["effective_share"]), "warned": np.array(float(warned))}
+    share = auditor.facts["effective_share"]
+    found = {"effective_share": np.array(share), "warned": np.array(float(share > WARNED_OF))}
     audit = auditor.audit(problem.X_new[:MOST])
     for by in LEFT_OUT:
         found |= _measured(problem, audit, by, by) | {f"{by}/target": np.array(LEVELS)}

@@ -30,6 +30,7 @@ from rue.core.classify import averaged, epistemic, flip_probability, probability
 from rue.core.concepts import Decision, Facts, Inputs
 from rue.core.derivatives import input_chunks, outputs
 from rue.core.errors import DataError, InputError, ModelError, RueWarning, SettingError
+from rue.core.kept_derivatives import derivatives_kept
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.progress import track
@@ -254,7 +255,7 @@ class Auditor:
         if self.model.response is not None:
             slope, value = self.model.response.slope(outputs_of), self.model.response.value(outputs_of)
             target = target._replace(contrast=target.contrast * slope, value=(target.contrast * value).sum(axis=1))
-        with untouched(), torch.inference_mode(False):
+        with untouched(), torch.inference_mode(False), derivatives_kept(lens.data):
             again = (chunk for _, chunk in self._again(inputs, audit.outputs))
             batches = Explainer.of(lens, self.model, noun)(again, rows, target)
             if row is not None:

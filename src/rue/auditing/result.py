@@ -15,6 +15,7 @@ from rue.calibrate.variance import negative_log_density
 from rue.core.arrays import Array, Labels
 from rue.core.concepts import Decision, Facts
 from rue.core.errors import InputError, NumericalError, SettingError, ShapeError
+from rue.core.settings import check_level
 from rue.explain.explanation import Explanation, Explanations
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Audit:
         rows), else "left-out ranks" where other models spoke for training rows, and "CV+" where these were copies of
         the model; "jackknife+" or "full conformal" where rows were left out by influence; else "distribution".
         """
-        _check_level(level)
+        check_level("level", level)
         if self.numbers is None:
             raise InputError("classes have no intervals; audit.prediction_set(level) gives sets of classes instead")
         known: dict[str, IntervalRule] = {"distribution": self._of_distribution, **self.numbers.rules}
@@ -171,7 +172,7 @@ class Audit:
 
     def prediction_set(self, level: float = 0.9, *, group: ArrayLike | None = None) -> PredictionSet:
         """The classes that are not too unlikely, of an auditor calibrated on held-out rows."""
-        _check_level(level)
+        check_level("level", level)
         if self.classification is None or self.classification.probability is None:
             raise InputError("prediction sets are of classifiers; a prediction of numbers has audit.interval(level)")
         if self.classification.sets is None:
@@ -292,8 +293,3 @@ class Audit:
                 )
             raise InputError(f"there is no predictive distribution: {why}")
         return total
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise SettingError(f"level must lie between 0 and 1, such as 0.9, got {level}")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Array, Labels
 from rue.core.errors import DataError, SettingError, ShapeError
+from rue.core.settings import check_level
 
 SHOWN = 5  # labels named in a sentence; the others are counted
 
@@ -151,8 +152,7 @@ def require(name: str, values: Array, good: NDArray[np.bool_], wanted: str) -> N
 
 def _share(level: float) -> Fraction:
     """The level as the fraction that was meant: 0.1 + 0.2 is 3/10."""
-    if not 0 < level < 1:
-        raise SettingError(f"level is {level:g}, expected strictly between 0 and 1; write 90 % as 0.9")
+    check_level("level", level)
     meant = Fraction(float(level)).limit_denominator(10**9)  # moves a level by less than 1e-9
     return meant if 0 < meant < 1 else Fraction(float(level))
 

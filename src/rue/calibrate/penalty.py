@@ -125,7 +125,7 @@ def _try(value: float, model: Model, data: Any, criterion: Criterion) -> _Tried:
             kind=(bound.describe().get("loss"), found.fitted.shape[1]),
             penalty=float(bound.penalty(torch.ones_like(bound.theta))),
             damped=inverted.damped.warning,
-            optimism=optimism(found, rows.n),
+            optimism=optimism(bound, found, rows.n),
         )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rue.calibrate.crowding import free_outputs
 from rue.checks.check import Senseless
 from rue.core.concepts import Inverse, TrainingSet
 from rue.core.derivatives import jacobian_batches, outputs, weighted_hessian
@@ -37,5 +38,4 @@ def leverages(model: Model, data: TrainingSet, inverse: Inverse) -> Leverages | 
         hat = weighted_hessian(model, outputs(model, batch.inputs), batch) @ leverage(jacobian, inverse)[0]
         total += float(hat.diagonal(dim1=-2, dim2=-1).sum())
         parts.append((hat[:, 0, 0] if k == 1 else torch.linalg.eigvals(hat).real.amax(-1)).cpu())
-    free = max(1, k - (model.family.decision == "largest"))
-    return Leverages(np.asarray(torch.cat(parts).numpy()), total, free)
+    return Leverages(np.asarray(torch.cat(parts).numpy()), total, free_outputs(model.family, k))

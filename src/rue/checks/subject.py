@@ -16,7 +16,6 @@ from rue.checks.check import Senseless
 from rue.checks.hat import Leverages, leverages
 from rue.core.concepts import CurvatureRule, Facts, Inputs
 from rue.core.curvature import GaussNewton
-from rue.core.derivatives import outputs
 from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.solve.choice import Inverted, invert, too_large
@@ -133,10 +132,7 @@ class Audited:
 
 def gauss_newton(model: Model, data: Rows) -> Inverted:
     """The Gauss–Newton matrix, damped only where it must be."""
-    logits = 0
-    if model.family.decision == "largest":  # only their differences matter
-        logits = outputs(model, take(next(data.batches()).inputs, slice(0, 1))).shape[1]
-    return invert(GaussNewton().at(model, data), None, None, logits)
+    return invert(GaussNewton().at(model, data), None, None)
 
 
 def only_differences(change: Any, model: Model) -> Any:

@@ -226,6 +226,11 @@ class Curvature(Protocol):
         ...
 
     @property
+    def logits(self) -> int:
+        """The number of outputs of which only differences matter, as under softmax; 0 where every output counts."""
+        ...
+
+    @property
     def device(self) -> torch.device:
         """Where its vectors live."""
         ...

@@ -14,6 +14,7 @@ from torch.func import jacrev, jvp, vjp, vmap
 
 from rue.core.concepts import Batch, Coupling, Inputs, Objective, Predictor, TrainingSet
 from rue.core.errors import DerivativeError, NumericalError
+from rue.core.kept_derivatives import kept, reading
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.progress import track
 
@@ -79,15 +80,7 @@ def jacobian(model: Objective, inputs: Inputs) -> Tensor:
     """∂f/∂θ for every row: (c, k, d)."""
     if model.jacobian is not None:
         return model.jacobian(inputs)
-
-    def at_once(rows: Inputs) -> Tensor:
-        return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
-
-    def one_by_one(rows: Inputs) -> Tensor:
-        return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
-
-    with torch.enable_grad():
-        return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
+    return kept("Jacobian", model, lambda: _derived_jacobian(model, inputs))
 
 
 def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
@@ -125,23 +118,8 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
 
 def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
-    if model.jacobian is not None and cotangents.shape[1] <= FEW:
-        known = model.jacobian(inputs)
-        return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
-
-    def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
-        return vjp(lambda at: _one_row(model, at, row), theta)[1](cotangent)[0]
-
-    def at_once(pair: tuple[Inputs, Tensor]) -> Tensor:
-        rows, weights = pair
-        return vmap(pull, in_dims=(None, 0, 0))(model.theta, rows, weights)
-
-    def one_by_one(pair: tuple[Inputs, Tensor]) -> Tensor:
-        rows, weights = pair
-        return torch.stack([_row_pull(model, row, u) for row, u in zip(_each_row(rows), weights, strict=True)])
-
-    with torch.enable_grad():
-        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
+    known = _known_pull(model, inputs, cotangents)
+    return _derived_pull(model, inputs, cotangents) if known is None else known
 
 
 def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -149,7 +127,9 @@ def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
     for batch in track("Jacobians", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
         for part in _chunks(batch, _chunk_rows(model, k)):
-            yield part, jacobian(model, part.inputs)
+            with reading(data, part.rows):
+                rows = jacobian(model, part.inputs)
+            yield part, rows
 
 
 def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -158,9 +138,11 @@ def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
         yield _coupled_gradients(model, data)
         return
     for batch in track("gradients", data.batches()):
-        for part in _chunks(batch, _chunk_rows(model, 1)):
-            slope = loss_gradient(model, outputs(model, part.inputs), part.targets)
-            yield part, part.weight.unsqueeze(-1) * pulled_back(model, part.inputs, slope).double()
+        k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
+        for part in _chunks(batch, _chunk_rows(model, k if k <= FEW else 1)):  # as Jacobians, where these are used
+            with reading(data, part.rows):
+                gradients = _loss_gradients(model, part)
+            yield part, part.weight.unsqueeze(-1) * gradients.double()
 
 
 def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:
@@ -237,15 +219,61 @@ def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
 def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tensor]:
     """The pull of every row's weight through all outputs, (n, d): for Cox's likelihood, score residuals."""
     batch = whole(data)
-    parts = [jacobian(model, part.inputs).double() for part in _chunks(batch, _chunk_rows(model, 1))]
+    parts = [rows.double() for _, rows in jacobian_batches(model, data)]
     slope = coupled(model, outputs(model, batch.inputs), batch.targets, batch.weight).slope
     return batch, slope @ torch.cat(parts)[:, 0]
+
+
+def _loss_gradients(model: Objective, batch: Batch) -> Tensor:
+    """∇ℓᵢ of training rows, each of weight one: (c, d)."""
+    slope = loss_gradient(model, outputs(model, batch.inputs), batch.targets)
+    known = _known_pull(model, batch.inputs, slope)
+    return kept("gradient", model, lambda: _derived_pull(model, batch.inputs, slope)) if known is None else known
 
 
 def whole(data: TrainingSet) -> Batch:
     """All rows as one batch, for a family whose rows are coupled."""
     (batch,) = data.batches()
     return batch
+
+
+def _derived_jacobian(model: Objective, inputs: Inputs) -> Tensor:
+    """By autodiff."""
+
+    def at_once(rows: Inputs) -> Tensor:
+        return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
+
+    def one_by_one(rows: Inputs) -> Tensor:
+        return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
+
+    with torch.enable_grad():
+        return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
+
+
+def _known_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
+    """Jᵢᵀuᵢ by a Jacobian that the model knows; None where it knows none, or has too many outputs for it."""
+    if model.jacobian is None or cotangents.shape[1] > FEW:
+        return None
+    known = model.jacobian(inputs)
+    return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
+
+
+def _derived_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
+    """By autodiff."""
+
+    def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
+        return vjp(lambda at: _one_row(model, at, row), theta)[1](cotangent)[0]
+
+    def at_once(pair: tuple[Inputs, Tensor]) -> Tensor:
+        rows, weights = pair
+        return vmap(pull, in_dims=(None, 0, 0))(model.theta, rows, weights)
+
+    def one_by_one(pair: tuple[Inputs, Tensor]) -> Tensor:
+        rows, weights = pair
+        return torch.stack([_row_pull(model, row, u) for row, u in zip(_each_row(rows), weights, strict=True)])
+
+    with torch.enable_grad():
+        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
 
 
 def _gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:

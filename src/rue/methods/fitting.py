@@ -21,7 +21,6 @@ from rue.auditing.trained import Trained
 from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
 from rue.calibrate.left_out.evidence import Source, Training
-from rue.calibrate.left_out.sources import gauge
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.core.arrays import Array
 from rue.core.concepts import CurvatureRule, Damping, Facts, Objective, Resampler, Solver
@@ -29,6 +28,7 @@ from rue.core.curvature import GaussNewton
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import ModelError, NumericalError, RueWarning, SettingError
 from rue.core.influence import Meat
+from rue.core.kept_derivatives import derivatives_kept
 from rue.core.model import Model
 from rue.core.randomness import untouched
 from rue.core.settings import WANTED, check_parts
@@ -62,8 +62,7 @@ class Fitting:
             )
         if not self.model.family.joint:
             raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
-        logits = gauge(self.model, self.data)
-        inverted = invert(curvature.at(self.model, self.data), damping, solver, logits)
+        inverted = invert(curvature.at(self.model, self.data), damping, solver)
         self._say(inverted.damped.warning)
         return inverted
 
@@ -89,7 +88,7 @@ class Fitting:
         @cache
         def own() -> Inverted:
             curvature = settings.curvature.at(self.model, self.data)
-            return invert(curvature, settings.damping, settings.solver, gauge(self.model, self.data))
+            return invert(curvature, settings.damping, settings.solver)
 
         training = self._training(refit, isinstance(rule, Folds), settings.seed)
         found = chosen.gather(self.model, self.data, own, settings.seed, training)
@@ -192,7 +191,8 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
                 f"along {solver.size} directions of the curvature; give solver=Projection(size) to choose how many"
             )
             warnings.warn(said[0], RueWarning, stacklevel=4)
-        yield Fitting(method, bound if solver is None else bound.seen_by(solver, rows), rows, started, said)
+        with derivatives_kept(rows):
+            yield Fitting(method, bound if solver is None else bound.seen_by(solver, rows), rows, started, said)
 
 
 def _check_settings(method: object) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.left_out import Evidence
-from rue.calibrate.left_out.sources import gauge, rested_tangent
+from rue.calibrate.left_out.sources import rested_tangent
 from rue.core.concepts import Inputs, Objective, Resampler
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, jacobian_batches
@@ -64,6 +64,6 @@ def resampled(fit: Fitting, evidence: Evidence, resampler: Resampler) -> Resampl
         root = pull_root(found.model, fit.data, resampler, found.inverted.inverse)
         return Resampled(found.model, found.inverted, found.inverted.inverse.solve(root).vectors)
     seen = fit.model.objective if fit.model.quick is None else fit.model.quick(fit.model.core)
-    inverted = invert(GaussNewton().at(seen, fit.data), None, None, gauge(seen, fit.data))
+    inverted = invert(GaussNewton().at(seen, fit.data), None, None)
     root = pull_root(seen, fit.data, resampler, inverted.inverse, slope=evidence.slope)
     return Resampled(seen, inverted, inverted.inverse.solve(root).vectors)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue.core.errors import SettingError
+from rue.core.settings import check_level
 from rue.policy import chow, error_rate_control, risk_control
 from rue.policy.bounds import lower_limit, upper_limit
 from rue.policy.decision import Decision
@@ -61,7 +62,7 @@ class Policy:
         >>> Policy.by_cost(audit, [0, 0, 9, 9], Exceeds(1.0), error=10, review=1).cost.value  # two reviews of four
         0.5
         """
-        _check_share("confidence", confidence)
+        check_level("confidence", confidence)
         if not 0 < review < error < np.inf:
             raise SettingError(
                 f"an error costs {error:g} and a review {review:g}, expected 0 < review < error; where an error costs "
@@ -93,7 +94,7 @@ class Policy:
         >>> Policy.by_risk(audit, [0, 0, 9, 9], Exceeds(1.0), risk=0.4).threshold  # (1 + 1) / (4 + 1) is within 0.4
         3.0
         """
-        _check_share("risk", risk)
+        check_level("risk", risk)
         rows = ordered(held_out, y, loss)
         index = risk_control.highest_threshold(rows, risk)
         said = (
@@ -115,8 +116,8 @@ class Policy:
         >>> Policy.by_error_rate(audit, [0] * 100, Exceeds(1.0), rate=0.1).accepted  # 0.9 ** 49 < 0.1 / 3
         100
         """
-        _check_share("rate", rate)
-        _check_share("confidence", confidence)
+        check_level("rate", rate)
+        check_level("confidence", confidence)
         rows = ordered(held_out, y, loss)
         index = error_rate_control.highest_threshold(rows, rate, 1 - confidence, loss.binary)
         said = (
@@ -137,7 +138,7 @@ class Policy:
         >>> Policy.by_share(audit, share=0.4).threshold  # one of four and the new row: 2 / 5
         3.0
         """
-        _check_share("share", share)
+        check_level("share", share)
         if (y is None) != (loss is None):
             raise SettingError("one of y and loss is missing; give both to measure the error rate, or neither")
         rows = ordered(held_out, y, loss)
@@ -206,8 +207,3 @@ def _with_loss(rows: HeldOut, index: int | None, loss: Loss, said: str = CHOSEN)
     low = lower_limit(total - most, n - 1, TAIL, loss.binary)
     high = upper_limit(total - least, n - 1, TAIL, loss.binary)
     return replace(policy, error_rate=Estimate(total / n, low, high, n, said), loss=str(loss))
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise SettingError(f"{name} is {value}, expected strictly between 0 and 1; write 5 % as 0.05")

@@ -13,7 +13,8 @@ from rue.auditing.auditor import Auditor
 from rue.auditing.intervals import Interval, PredictionSet, SetRule
 from rue.auditing.result import Audit
 from rue.checks import CheckUp
-from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
+from rue.core.errors import DataError, InputError, RueError, RueWarning, ShapeError
+from rue.core.settings import check_level
 from rue.explain import Explanations
 from rue.policy import Policy
 from rue.policy.decision import Decision
@@ -107,8 +108,7 @@ class Case:
 
 def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
     """Audit the inputs and find out all that the sections need."""
-    if not 0 < asked.level < 1:
-        raise SettingError(f"level is {asked.level}, expected strictly between 0 and 1; write 90 % as 0.9")
+    check_level("level", asked.level)
     if not callable(getattr(auditor, "audit", None)):
         raise InputError(
             f"a report is made of a fitted auditor, got {type(auditor).__name__}; use CalibratedRUE().fit(model, data)"

@@ -72,14 +72,14 @@ class RefittedTangent:
 
 
 def refitted_tangent(
-    model: Objective, data: TrainingSet, centre: Tensor, strength: float | None, seed: int, logits: int = 0
+    model: Objective, data: TrainingSet, centre: Tensor, strength: float | None, seed: int
 ) -> RefittedTangent:
     """Refit the tangent under a penalty of this strength; without one, the strength whose left-out loss is least."""
     if strength is not None:
         start, limit = at_own(model, centre, strength), False
     else:
         start, limit = _searched(model, data, centre, seed)
-    settled, inverted = settle(start, data, seed, logits)
+    settled, inverted = settle(start, data, seed)
     return RefittedTangent(settled, inverted, limit)
 
 
@@ -88,13 +88,13 @@ def at_own(model: Objective, centre: Tensor, strength: float) -> Tangent:
     return Tangent(model, model.theta, centre, strength, torch.ones_like(model.theta))
 
 
-def settle(start: Tangent, data: TrainingSet, seed: int, logits: int) -> tuple[Tangent, Inverted]:
+def settle(start: Tangent, data: TrainingSet, seed: int) -> tuple[Tangent, Inverted]:
     """Bring a tangent to rest on all rows: one step for squared error, a few for other convex losses.
 
     A left-out prediction is honest wherever the fit stands: a few steps from a good start do.
     """
     curvature = GaussNewton().at(start, data)
-    model, inverted = start, invert(curvature, None, None, logits)
+    model, inverted = start, invert(curvature, None, None)
     if model.family.gaussian:  # the curvature is the same everywhere, and one step is exact
         step = inverted.inverse.solve(gradient(model, data)[None]).vectors[0]
         return model.at(model.theta.double() - step), inverted
@@ -105,7 +105,7 @@ def settle(start: Tangent, data: TrainingSet, seed: int, logits: int) -> tuple[T
         slope = gradient(model, data)
         step = inverted.inverse.solve(slope[None]).vectors[0]
         model, _ = downhill(model, data, step, value_of(model, data), float(slope @ step))
-        inverted = invert(GaussNewton().at(model, data), None, None, logits)
+        inverted = invert(GaussNewton().at(model, data), None, None)
     return model, inverted
 
 

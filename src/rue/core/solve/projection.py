@@ -22,6 +22,7 @@ from rue.core.concepts import (
 from rue.core.curvature.penalty import penalty_diagonal
 from rue.core.derivatives import gauss_newton_product, pushed
 from rue.core.errors import SettingError
+from rue.core.kept_derivatives import kept
 from rue.core.progress import track
 from rue.core.randomness import generator
 from rue.core.solve.dense import Cholesky
@@ -101,7 +102,11 @@ class ProjectedObjective:
 
     def jacobian(self, inputs: Inputs) -> Tensor:
         """∂f/∂z (m, k, r), by pushing every direction forward: never a row of all parameters for each output."""
-        return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
+
+        def made() -> Tensor:
+            return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
+
+        return kept("Jacobian", self, made)
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½‖z − centre‖²: the directions are orthonormal in the units of the penalty."""
