@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from rue.core.errors import SettingError
 from rue.policy import chow, error_rate_control, risk_control
 from rue.policy.bounds import lower_limit, upper_limit
-from rue.policy.decision import Decision
-from rue.policy.held_out import HeldOut, Scored, ordered, read
-from rue.policy.losses import Loss
+from rue.policy.decision import TieredDecision
+from rue.policy.held_out import OrderedRows, Scored, ordered, read
+from rue.policy.losses import BoundedLoss
 
 TAIL = 0.025  # on each side of a measured rate: 95 % intervals
 INDEPENDENT = "for independent rows of one population"
@@ -51,7 +51,7 @@ class Policy:
 
     @classmethod
     def by_cost(
-        cls, held_out: Scored, y: ArrayLike, loss: Loss, *, error: float, review: float, confidence: float = 0.9
+        cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, error: float, review: float, confidence: float = 0.9
     ) -> "Policy":
         """Accept what makes the mean cost smallest: error for a loss of 1 that is accepted, review for what is not.
 
@@ -84,7 +84,7 @@ class Policy:
         return replace(_with_loss(rows, index, loss), guarantee=said, cost=cost)
 
     @classmethod
-    def by_risk(cls, held_out: Scored, y: ArrayLike, loss: Loss, *, risk: float) -> "Policy":
+    def by_risk(cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, risk: float) -> "Policy":
         """Accept as much as keeps E[loss · accepted], over all rows, within risk.
 
         >>> from types import SimpleNamespace
@@ -105,7 +105,7 @@ class Policy:
 
     @classmethod
     def by_error_rate(
-        cls, held_out: Scored, y: ArrayLike, loss: Loss, *, rate: float, confidence: float = 0.9
+        cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, rate: float, confidence: float = 0.9
     ) -> "Policy":
         """Accept as much as keeps E[loss | accepted] within rate, with this confidence over the held-out rows.
 
@@ -128,7 +128,7 @@ class Policy:
 
     @classmethod
     def by_share(
-        cls, held_out: Scored, y: ArrayLike | None = None, loss: Loss | None = None, *, share: float
+        cls, held_out: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None = None, *, share: float
     ) -> "Policy":
         """Refer, for review or refused, at most this share of the rows; y and loss only measure what is accepted.
 
@@ -155,7 +155,7 @@ class Policy:
         policy = _at(rows, index) if loss is None else _with_loss(rows, index, loss, MEASURED)
         return replace(policy, guarantee=said)
 
-    def decide(self, audit: Scored) -> Decision:
+    def decide(self, audit: Scored) -> TieredDecision:
         """Accept, review or refuse each audited prediction.
 
         >>> from types import SimpleNamespace
@@ -166,7 +166,7 @@ class Policy:
         score, scarce = read(audit)
         tier = np.where(score <= self.threshold, "accept", "review")
         tier[scarce | (score > self.limit)] = "refuse"
-        return Decision(tier, score, np.asarray(audit.prediction), scarce, self)
+        return TieredDecision(tier, score, np.asarray(audit.prediction), scarce, self)
 
     def __str__(self) -> str:
         share = 1 - self.accepted / self.n
@@ -190,13 +190,13 @@ class Policy:
         return "\n".join(lines)
 
 
-def _at(rows: HeldOut, index: int | None) -> Policy:
+def _at(rows: OrderedRows, index: int | None) -> Policy:
     """A policy that knows its threshold and nothing of the losses."""
     threshold, accepted = (-np.inf, 0) if index is None else (float(rows.score[index]), int(rows.accepted[index]))
     return Policy(threshold, float(rows.score[-1]), "", rows.n, accepted)
 
 
-def _with_loss(rows: HeldOut, index: int | None, loss: Loss, said: str = CHOSEN) -> Policy:
+def _with_loss(rows: OrderedRows, index: int | None, loss: BoundedLoss, said: str = CHOSEN) -> Policy:
     """Beside the threshold, the mean loss of the accepted; its limits leave out the row that set the threshold."""
     policy = _at(rows, index)
     if index is None:

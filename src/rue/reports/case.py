@@ -16,7 +16,7 @@ from rue.core.derivatives import outputs
 from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
 from rue.explain import Explanations
 from rue.policy import Policy
-from rue.policy.decision import Decision
+from rue.policy.decision import TieredDecision
 from rue.reports import fingerprints
 from rue.reports.outcome import Outcome, outcome
 
@@ -58,7 +58,7 @@ class Case:
     unexplained: str  # why not
     interval: Interval | None = field(repr=False)
     sets: PredictionSet | None = field(repr=False)  # of classes
-    decision: Decision = field(repr=False)
+    decision: TieredDecision = field(repr=False)
     checkup: CheckUp = field(repr=False)
 
     @property
