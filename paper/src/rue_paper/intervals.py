@@ -12,7 +12,7 @@ from rue.calibrate.conformal import rank
 from rue.calibrate.left_out import Influence
 from rue.core.arrays import Array
 from rue.core.concepts import Model
-from rue.core.errors import RueWarning
+from rue.core.errors import CrowdedWarning, RueWarning
 from rue.core.randomness import generator
 from rue.data.features import Standardiser
 from rue.methods import CalibratedRUE, Homoscedastic
@@ -26,7 +26,6 @@ MOST = 2_000  # test rows of a split that get intervals, the first: those of a s
 CONFORMAL = "split conformal"
 CONSTANT = "split conformal, constant spread"
 LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # no row is held out
-CROWDED = "effective parameters are"  # how influence warns of too many of them
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,10 @@ def with_held_out(parted: Parted, model: Model, method: CalibratedRUE) -> dict[s
 
 def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
     """Intervals from all training rows, and whether the method warned of too many effective parameters."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RueWarning)  # noted below
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", RueWarning)
         auditor = method.fit(model, (problem.X, problem.y), left_out=Influence())
-    warned = any(CROWDED in said for said in auditor.facts["warnings"])
+    warned = any(issubclass(one.category, CrowdedWarning) for one in raised)
     found = {"effective_share": np.array(auditor.facts["effective_share"]), "warned": np.array(float(warned))}
     audit = auditor.audit(problem.X_new[:MOST])
     for by in LEFT_OUT:

@@ -14,6 +14,7 @@ from rue.core.arrays import Array, Labels
 from rue.core.classify import decided, probability, sampled
 from rue.core.concepts import Decision, Facts
 from rue.core.errors import InputError, NumericalError, SettingError, ShapeError
+from rue.core.guarantee import Guarantee
 from rue.core.randomness import generator
 from rue.explain.explanation import Explanation, Explanations
 from rue.models.labels import label_codes
@@ -27,14 +28,14 @@ class Interval(NamedTuple):
 
     lower: Array
     upper: Array
-    guarantee: str
+    guarantee: Guarantee
 
 
 class PredictionSet(NamedTuple):
     """Which classes are in the set of each row (m, classes), and what that guarantees, in words."""
 
     members: NDArray[np.bool_]
-    guarantee: str
+    guarantee: Guarantee
 
 
 SetRule = Callable[[Array, float, Labels | None], PredictionSet]
@@ -317,7 +318,7 @@ def central_interval(prediction: Array, spread: Array, level: float, degrees: fl
         reach = float(t.ppf(0.5 + level / 2, degrees)) * sqrt((degrees - 2) / degrees)
         name = f"Student-t with {degrees:g} degrees of freedom"
     said = f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
-    return Interval(prediction - reach * spread, prediction + reach * spread, said)
+    return Interval(prediction - reach * spread, prediction + reach * spread, Guarantee(said, "none"))
 
 
 def _check_level(level: float) -> None:

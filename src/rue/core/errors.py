@@ -14,6 +14,7 @@ RueError
     ├── NotPositiveDefiniteError    curvature that cannot be inverted as it stands
     └── DerivativeError             a derivative the model does not have
 RueWarning (UserWarning)            believe the number, but read this first
+└── CrowdedWarning                  too many effective parameters for the number of training rows
 """
 
 
@@ -71,3 +72,7 @@ class DerivativeError(NumericalError):
 
 class RueWarning(UserWarning):
     """The number stands, but this should be read beside it."""
+
+
+class CrowdedWarning(RueWarning):
+    """The model has so many effective parameters that its left-out predictions by influence are off."""

@@ -69,9 +69,9 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     weight = _weights(data.weight, source_rows)[ids]
     if float(weight.sum()) <= 0:
         raise DataError("all example weights are zero; there is no training data left")
-    if data.weight is not None and "balanced_by" in model.describe():
+    if data.weight is not None and model.family.balanced_by_weight:
         raise DataError(
-            f"the classes were balanced by {model.describe()['balanced_by']}, which labels alone do not tell; train "
+            "the classes were balanced by the sample weights of training, which labels alone do not tell; train "
             "with those class weights as numbers: class_weight={label: weight, ...}"
         )
     unit, units = _units(data.group, source_rows, ids)

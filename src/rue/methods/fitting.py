@@ -25,7 +25,7 @@ from rue.core.arrays import Array
 from rue.core.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Objective, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import loss_gradient, outputs
-from rue.core.errors import ModelError, NumericalError, RueWarning, SettingError
+from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarning, SettingError
 from rue.core.influence import Meat
 from rue.core.randomness import untouched
 from rue.core.settings import WANTED, check_parts
@@ -64,11 +64,11 @@ class Fitting:
         self._say(inverted.damped.warning)
         return inverted
 
-    def _say(self, text: str | None) -> None:
+    def _say(self, text: str | None, kind: type[RueWarning] = RueWarning) -> None:
         """Warn, and keep the warning for the audit's facts."""
         if text:
             self.said.append(text)
-            warnings.warn(text, RueWarning, stacklevel=4)
+            warnings.warn(text, kind, stacklevel=4)
 
     def evidence(self, rule: EvidenceRule | None, refit: Refit = None) -> Evidence:
         """Left-out predictions by this rule; without one, by `Chosen()`, or as the method's own damping has it.
@@ -91,7 +91,9 @@ class Fitting:
         training = self._training(refit, isinstance(rule, Folds), settings.seed)
         found = chosen.gather(self.model, self.data, own, settings.seed, training)
         damped = None if found.rest is None else found.rest.inverted.damped.warning
-        for text in (damped, found.warning, *doubts(self.model, self.data, found)):
+        self._say(damped)
+        self._say(found.warning, CrowdedWarning if found.crowded else RueWarning)
+        for text in doubts(self.model, self.data, found):
             self._say(text)
         return found
 

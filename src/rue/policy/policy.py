@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue.core.errors import SettingError
+from rue.core.guarantee import Guarantee
 from rue.policy import chow, error_rate_control, risk_control
 from rue.policy.bounds import lower_limit, upper_limit
 from rue.policy.decision import TieredDecision
@@ -41,7 +42,7 @@ class Policy:
 
     threshold: float
     limit: float
-    guarantee: str
+    guarantee: Guarantee
     n: int
     accepted: int
     error_rate: Estimate | None = None
@@ -73,7 +74,7 @@ class Policy:
         if index is None:
             return replace(
                 _at(rows, None),
-                guarantee=f"every row costs a review, {review:g}",
+                guarantee=Guarantee(f"every row costs a review, {review:g}", "none"),
                 cost=cost,
                 shortfall=f"on {rows.n} held-out rows no threshold costs less than reviewing everything",
             )
@@ -81,7 +82,7 @@ class Policy:
             f"guaranteed with confidence {confidence:.0%}, {INDEPENDENT}: the expected cost of a new row is at most "
             f"{cost.high:.3g} ({rows.n} held-out rows); reviewing everything costs {review:g}"
         )
-        return replace(_with_loss(rows, index, loss), guarantee=said, cost=cost)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), cost=cost)
 
     @classmethod
     def by_risk(cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, risk: float) -> "Policy":
@@ -101,7 +102,7 @@ class Policy:
             f"{risk:g} (conformal risk control, {rows.n} held-out rows)"
         )
         short = risk_control.risk_shortfall(rows, risk) if index is None else ""
-        return replace(_with_loss(rows, index, loss), guarantee=said, shortfall=short)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), shortfall=short)
 
     @classmethod
     def by_error_rate(
@@ -124,7 +125,7 @@ class Policy:
             f"most {rate:g} (Learn then Test, {rows.n} held-out rows)"
         )
         short = error_rate_control.rate_shortfall(rows, rate, 1 - confidence, loss.binary) if index is None else ""
-        return replace(_with_loss(rows, index, loss), guarantee=said, shortfall=short)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), shortfall=short)
 
     @classmethod
     def by_share(
@@ -153,7 +154,7 @@ class Policy:
             "held-out rows); nothing on the errors of those accepted"
         )
         policy = _at(rows, index) if loss is None else _with_loss(rows, index, loss, MEASURED)
-        return replace(policy, guarantee=said)
+        return replace(policy, guarantee=Guarantee(said, "guaranteed"))
 
     def decide(self, audit: Scored) -> TieredDecision:
         """Accept, review or refuse each audited prediction.
@@ -193,7 +194,7 @@ class Policy:
 def _at(rows: OrderedRows, index: int | None) -> Policy:
     """A policy that knows its threshold and nothing of the losses."""
     threshold, accepted = (-np.inf, 0) if index is None else (float(rows.score[index]), int(rows.accepted[index]))
-    return Policy(threshold, float(rows.score[-1]), "", rows.n, accepted)
+    return Policy(threshold, float(rows.score[-1]), Guarantee("", "none"), rows.n, accepted)
 
 
 def _with_loss(rows: OrderedRows, index: int | None, loss: BoundedLoss, said: str = CHOSEN) -> Policy:

@@ -14,12 +14,14 @@ from rue.auditing.result import Audit, Interval, PredictionSet
 from rue.checks import CheckUp
 from rue.core.derivatives import outputs
 from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
+from rue.core.guarantee import Guarantee
 from rue.explain import Explanations
 from rue.policy import Policy
 from rue.policy.decision import TieredDecision
 from rue.reports import fingerprints
 from rue.reports.outcome import Outcome, outcome
 
+NO_SETS = "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
 SHARE = 0.2  # of the rows for review, where no policy is given
 INFLUENTIAL, MANY, FEWER = 5, 2_000, 3  # training units on a card; fewer where the cards are many
 
@@ -93,16 +95,17 @@ class Case:
         return self.auditor.predictor is not outputs
 
     @property
-    def guarantee(self) -> str:
-        """Of the intervals or sets, in words."""
+    def guarantee(self) -> Guarantee:
+        """Of the intervals or sets."""
         if self.interval is not None:
             return self.interval.guarantee
         if self.sets is not None:
             return self.sets.guarantee
         if self.audit.decision is not None:
-            return "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
+            return Guarantee(NO_SETS, "none")
         where = "" if self.auditor.model.family.gaussian else " for this loss"
-        return f"none: {self.auditor.method} gives no predictive distribution{where}, and so no interval"
+        said = f"none: {self.auditor.method} gives no predictive distribution{where}, and so no interval"
+        return Guarantee(said, "none")
 
 
 def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
@@ -186,7 +189,7 @@ def _default_policy(audit: Audit) -> Policy:
         return Policy(
             threshold=-np.inf,
             limit=float(np.max(audit.score)),
-            guarantee="none: nothing is accepted",
+            guarantee=Guarantee("none: nothing is accepted", "none"),
             n=len(audit),
             accepted=0,
             shortfall=str(error).partition(";")[0],

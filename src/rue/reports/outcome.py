@@ -15,7 +15,6 @@ from rue.core.errors import DataError, ShapeError
 from rue.models.labels import label_codes
 
 Kind = Literal["numbers", "classes", "losses"]
-SAME_SCALE = ("squared_error", "huber", "squared_epsilon_insensitive")  # losses whose outputs are like the targets
 
 
 @dataclass(frozen=True)
@@ -45,15 +44,10 @@ def outcome(auditor: Auditor, audit: Audit, targets: Any) -> Outcome:
     if audit.decision is not None:
         return _classes(audit, found)
     _check_known(found)
-    if _same_scale(auditor):
+    model = auditor.model
+    if model.family.same_scale or model.response is not None:
         return _numbers(audit, found)
     return _losses(auditor, audit, targets, found)
-
-
-def _same_scale(auditor: Auditor) -> bool:
-    """Whether predictions and targets can be subtracted from each other."""
-    model = auditor.model
-    return model.family.gaussian or model.response is not None or str(auditor.facts.get("loss")).startswith(SAME_SCALE)
 
 
 def _numbers(audit: Audit, target: NDArray[Any]) -> Outcome:

@@ -121,8 +121,8 @@ class ProjectedModel:
 
     @property
     def family(self) -> Family:
-        """What the outputs mean."""
-        return self.inner.family
+        """That of the model behind, and that it is seen along few directions."""
+        return replace(self.inner.family, projected=True)
 
     @property
     def response(self) -> Any:

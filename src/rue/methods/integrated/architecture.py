@@ -34,6 +34,12 @@ def module_of(model: Model) -> nn.Module:
     return copied
 
 
+def parameter_names(model: Model) -> tuple[str, ...]:
+    """The names of the audited parameters of a wrapped module, in the order of theta."""
+    wrapped: Any = model
+    return tuple(wrapped.layout.names)
+
+
 def flat(module: nn.Module) -> Tensor:
     """All parameters of a module as one vector (d,), tied ones once."""
     return torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])

@@ -18,7 +18,7 @@ from rue.core.errors import DataError, ModelError, SettingError
 from rue.core.nested import map_leaves
 from rue.core.randomness import generator
 from rue.methods.ensemble import Ensemble, check_members
-from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers
+from rue.methods.integrated.architecture import flat, initialised, module_of, parameter_names, with_linear_layers
 from rue.methods.integrated.training import Adam, Objective, TrainingSets, fitting_many, stack, train
 from rue.models.torch.module import ModuleModel, wrap_module
 
@@ -161,7 +161,7 @@ class Thinned:
                 "each layer its own weight, or use DeepEnsemble"
             )
         thinned = wrap_module(module, "squared_error", None, None, "sum", None)
-        if thinned.layout.names != tuple(model.describe()["parameters"]):
+        if thinned.layout.names != parameter_names(model):
             raise ModelError(
                 "dropout trains every parameter, but some of this model are held fixed; wrap it without select and "
                 "with requires_grad=True everywhere"

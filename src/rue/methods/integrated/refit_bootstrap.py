@@ -14,7 +14,7 @@ from rue.core.randomness import generator
 from rue.core.resample import Multinomial
 from rue.methods.ensemble import Ensemble, check_members
 from rue.methods.fitting import Fitting
-from rue.methods.integrated.architecture import initialised, module_of
+from rue.methods.integrated.architecture import initialised, module_of, parameter_names
 from rue.methods.integrated.training import Adam, fitting_many, objective_of, stack, train
 
 
@@ -76,7 +76,7 @@ class RefitBootstrap:
         if self.start == "trained":
             return model.theta
         parameters = dict(initialised(module_of(model), seed).named_parameters())
-        parts = [parameters[name].detach().reshape(-1) for name in model.describe()["parameters"]]
+        parts = [parameters[name].detach().reshape(-1) for name in parameter_names(model)]
         return torch.cat(parts).to(model.theta)
 
 

@@ -26,10 +26,14 @@ class ClassCoding:
         """Whether rows count by their class."""
         return self.class_weight is not None and len(self.class_weight) > 0
 
+    @property
+    def balanced_by_weight(self) -> bool:
+        """Whether classes count by the sample weights of training."""
+        return self.by_weight and isinstance(self.class_weight, str)
+
     def describe(self) -> Facts:
         """What an audit must know of the labels."""
-        by_weight = self.by_weight and isinstance(self.class_weight, str)
-        return {"balanced_by": "the sample weights of training"} if by_weight else {}
+        return {"balanced_by": "the sample weights of training"} if self.balanced_by_weight else {}
 
     def each(self, loss: Loss) -> Loss:
         """A yes-or-no loss of one output for two classes, of one output for each of more."""

@@ -90,6 +90,8 @@ def _core(estimator: Any, found: Objective) -> ModuleModel:
     loss = found.loss
     if found.sparse:  # absolute values pull, and have no curvature
         loss = replace(loss, family=replace(loss.family, stationary=False))
+    if found.labels is not None and found.labels.balanced_by_weight:
+        loss = replace(loss, family=replace(loss.family, balanced_by_weight=True))
     core = wrap_module(module, loss, None, None, "mean" if found.mean else "sum", None)
     l2 = torch.as_tensor(np.broadcast_to(found.l2, (k, p)).copy(), dtype=torch.float64)[free]
     if bias is not None:

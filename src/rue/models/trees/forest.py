@@ -11,12 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.arrays import Array
-from rue.core.concepts import Batches, Facts, Family, Inputs
+from rue.core.concepts import Batches, Decision, Facts, Family, Inputs
 from rue.core.errors import ModelError
 from rue.losses.loss import like_outputs, whole
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points
 from rue.models.trees.tree_model import LEAVES
+
+HELD_FIXED = (
+    "the structure of the trees and which rows each has seen: other weights move the leaf means only, so that the "
+    "plain variance is too small where splits would move"
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class ForestModel:
     @property
     def family(self) -> Family:
         """Residuals of numbers are noise; classes have shares."""
-        return Family(gaussian=not self.forest.labels, decision="shares" if self.forest.labels else None, joint=False)
+        decision: Decision | None = "shares" if self.forest.labels else None
+        return Family(gaussian=not self.forest.labels, decision=decision, joint=False, held_fixed=HELD_FIXED)
 
     @property
     def response(self) -> None:
@@ -125,8 +131,7 @@ class ForestModel:
             "l2_given": True,
             "trees": len(self.forest.counts),
             "structure": "exact leaf means",
-            "held_fixed": "the structure of the trees and which rows each has seen: other weights move the leaf means "
-            "only, so that the plain variance is too small where splits would move",
+            "held_fixed": HELD_FIXED,
             "dtype": "float64",
             "device": "cpu",
         }

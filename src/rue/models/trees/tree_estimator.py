@@ -19,8 +19,6 @@ from rue.models.tables import described, table
 from rue.models.trees.forest import ForestModel
 from rue.models.trees.tree_model import LEAVES, Ensemble, Penalty, tree_model
 
-LOGARITHMS = ("poisson", "gamma", "tweedie")
-
 Given = str | Loss | Callable[..., Tensor] | None
 Leaf = Callable[[Any], NDArray[Any]]
 
@@ -107,6 +105,6 @@ def _features(seen: Seen) -> Callable[[Any], Any]:
 
 
 def _response(loss: Loss) -> Response | None:
-    if loss.name.startswith(LOGARITHMS):
+    if loss.family.link == "log":
         return Exponential()
     return Logistic() if loss.family.decision == "signs" else None

@@ -39,13 +39,14 @@ def _method(case: Case) -> list[str]:
         "Intervals in this report take the audited rows for independent of each other and drawn from where the model "
         "is used; rows of one patient or one day are fewer than they look.",
     ]
-    if case.auditor.facts.get("held_fixed"):
-        said.append(f"Held fixed: {case.auditor.facts['held_fixed']}.")
-    if case.auditor.facts.get("projected_to") or "projection" in str(case.auditor.facts.get("structure", "")):
+    family = case.auditor.model.family
+    if family.held_fixed:
+        said.append(f"Held fixed: {family.held_fixed}.")
+    if family.projected:
         said.append(
             "Parameters were seen through a random projection: the spread is an approximation of the exact one."
         )
-    if not case.guarantee.startswith("guaranteed"):
+    if not case.guarantee.holds:
         said.append(f"Intervals or sets have no guarantee. What there is: {case.guarantee}.")
     said += [f"Warning of the audit: {one}." for one in case.audit.facts["warnings"]]
     return said

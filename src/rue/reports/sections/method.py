@@ -36,8 +36,9 @@ def method(case: Case) -> Section:
             f"Weights of the terms, chosen on {rows(said.get('calibrated_on', case.n))}, each predicted without itself"
         )
         blocks.append(table("weights", caption, columns, held))
-    if said.get("held_fixed"):
-        blocks.append(text("held-fixed", f"Held fixed: {said['held_fixed']}."))
+    held_fixed = case.auditor.model.family.held_fixed
+    if held_fixed:
+        blocks.append(text("held-fixed", f"Held fixed: {held_fixed}."))
     blocks.append(_warnings(case))
     return section("method", "Method, damping and why", lead, blocks)
 
