@@ -841,7 +841,7 @@ BREAKS = [
         "betabinom(batch, 1e4 * (count + 0.5), 1e4 * (n - count + 0.5))",
         REPORT,
     ),
-    Break("a light that is the best", "reports/sections/verdict.py", "worst = max(", "worst = min(", REPORT),
+    Break("a light that is the best", "reports/verdict.py", "worst = max(", "worst = min(", REPORT),
     Break(
         "penalty against the gradient",
         "calibrate/left_out/rest.py",

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rue.auditing.collected import Collected
 from rue.auditing.held_out import HeldOut, HeldOutClasses, held_out, held_out_classes, pair, surprise
+from rue.auditing.meaning import Meaning
 from rue.auditing.respond import responded
 from rue.auditing.result import Audit, Interval, IntervalRule
 from rue.auditing.trained import Trained
@@ -57,6 +58,7 @@ class Auditor:
     sets: HeldOutClasses | None = field(default=None, repr=False)  # the same for a classifier
     trained: Trained | None = field(default=None, repr=False)  # of methods that audit a wrapped model
     lens: Lens | None = field(default=None, repr=False)  # of methods whose spread is made of influences
+    meaning: Meaning = field(default_factory=Meaning, repr=False)  # of its numbers, for reports
     fitted_: ClassVar[bool] = True  # MAPIE looks for it on an estimator that is said to be fitted
 
     def audit(self, inputs: Any) -> Audit:

@@ -17,3 +17,4 @@ class Trained:
     inverted: Inverted | None = field(default=None, repr=False)
     resampler: Resampler | None = None  # of methods whose spread is that of resampling
     source: Source | None = None  # of left-out predictions, of methods that calibrate by them
+    seed: int | None = None  # of methods that draw anything

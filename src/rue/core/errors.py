@@ -19,7 +19,17 @@ RueWarning (UserWarning)            believe the number, but read this first
 
 
 class RueError(Exception):
-    """Every error that `rue` raises on purpose."""
+    """Every error that `rue` raises on purpose: what was found and, where it was given apart, what to do.
+
+    >>> error = SettingError("a share of 0.05 cannot be kept", "allow at least 0.091")
+    >>> str(error), error.finding
+    ('a share of 0.05 cannot be kept; allow at least 0.091', 'a share of 0.05 cannot be kept')
+    """
+
+    def __init__(self, finding: str, advice: str = "") -> None:
+        super().__init__(f"{finding}; {advice}" if advice else finding)
+        self.finding = finding
+        self.advice = advice
 
 
 class InputError(RueError, ValueError):

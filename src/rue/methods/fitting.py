@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import Meaning
 from rue.auditing.trained import Trained
 from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
@@ -54,11 +55,11 @@ class Fitting:
         """Damp and factor the curvature; what had to be done about a singular one is said."""
         if not self.model.family.gradients:
             raise ModelError(
-                "a model that is known by its predictions alone has no gradients and no curvature; use rue.audit, "
-                "CalibratedRUE() for numbers or ClassifierRUE() for classes"
+                "a model that is known by its predictions alone has no gradients and no curvature",
+                "use rue.audit, CalibratedRUE() for numbers or ClassifierRUE() for classes",
             )
         if not self.model.family.joint:
-            raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
+            raise ModelError("a forest minimises no one objective, so that it has no curvature", "use ForestRUE()")
         logits = gauge(self.model, self.data)
         inverted = invert(curvature.at(self.model, self.data), damping, solver, logits)
         self._say(inverted.damped.warning)
@@ -165,8 +166,9 @@ class Fitting:
             predictor=predictor,
             degrees=degrees,
             left_out=left_out,
-            trained=Trained(self.data, curvature, inverted, resampler, source),
+            trained=Trained(self.data, curvature, inverted, resampler, source, _seed(self.method)),
             lens=lens,
+            meaning=getattr(self.method, "meaning", Meaning()),  # of a user's own method: general words
         )
 
 
@@ -192,6 +194,12 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
             )
             warnings.warn(said[0], RueWarning, stacklevel=4)
         yield Fitting(method, bound if solver is None else solver.view(bound, rows), rows, started, said)
+
+
+def _seed(method: object) -> int | None:
+    """The seed of a method, else that of its solver; None where neither draws anything."""
+    holders = (method, getattr(method, "solver", None))
+    return next((holder.seed for holder in holders if hasattr(holder, "seed")), None)
 
 
 def _check_settings(method: object) -> None:

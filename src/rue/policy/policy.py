@@ -147,7 +147,8 @@ class Policy:
             least = (rows.scarce + 1) / (rows.n + 1)
             raise SettingError(
                 f"a share of {share:g} cannot be kept with {rows.n} held-out rows, {rows.scarce} of them scarce: a new "
-                f"row may score highest; allow at least {ceil(1000 * least) / 1000:g} or hold out more rows"
+                "row may score highest",
+                f"allow at least {ceil(1000 * least) / 1000:g} or hold out more rows",
             )
         said = (
             f"guaranteed, {EXCHANGEABLE}: a new row is not accepted with probability at most {share:g} ({rows.n} "
@@ -170,6 +171,11 @@ class Policy:
         return TieredDecision(tier, score, np.asarray(audit.prediction), scarce, self)
 
     def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is accepted and refused, what is guaranteed, and what was measured."""
         share = 1 - self.accepted / self.n
         some = (
             f"Accepts scores up to {self.threshold:.4g}, {self.accepted} of {self.n} held-out rows; the rest, "
@@ -188,7 +194,7 @@ class Policy:
             )
         if self.cost is not None:
             lines.append(f"Mean cost of the {self.n} held-out rows: {self.cost.value:.3g}.")
-        return "\n".join(lines)
+        return tuple(lines)
 
 
 def _at(rows: OrderedRows, index: int | None) -> Policy:

@@ -10,7 +10,7 @@ from rue.core.errors import RueError, RueWarning
 from rue.core.progress import track
 from rue.methods import Confidence, ErrorForest, KernelDensity, NearestNeighbours
 from rue.reports.case import Case
-from rue.reports.spreads import words
+from rue.reports.spreads import spread_meaning
 
 DENSE = 5_000  # training rows above which a kernel density takes minutes
 NAMES = {
@@ -45,7 +45,7 @@ def rivals(case: Case) -> Rivals:
                 warnings.simplefilter("ignore", RueWarning)  # of the baseline, not of the audit
                 found[NAMES[name]] = made.fit(case.auditor.model, trained.data.source).audit(case.inputs).score
         except RueError as error:
-            missing[NAMES[name]] = str(error).partition(";")[0]
+            missing[NAMES[name]] = error.finding
     return Rivals(found, missing)
 
 
@@ -57,7 +57,7 @@ def _own(case: Case) -> dict[str, Array]:
             found["chance of another decision (flip probability)"] = audit.flip_probability
     elif audit.std is not None:
         found[
-            f"{words(case).called.lower()} spread alone (std)"
+            f"{spread_meaning(case).called.lower()} spread alone (std)"
             if case.auditor.lens is None
             else "resampling alone (std)"
         ] = np.linalg.norm(audit.std.reshape(len(audit), -1), axis=1)

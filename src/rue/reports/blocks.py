@@ -67,7 +67,7 @@ def line(direction: str, at: float, label: str) -> Block:
     return {"axis": direction, "at": at, "label": label}
 
 
-def signoff(name: str, fields: Sequence[tuple[str, str]]) -> Block:
+def lines_to_sign(name: str, fields: Sequence[tuple[str, str]]) -> Block:
     """Empty lines for ink, each with a hint."""
     return {"kind": "signoff", "id": name, "fields": [{"label": label, "hint": hint} for label, hint in fields]}
 

@@ -1,9 +1,9 @@
 """Case: everything that was measured for one report, before it is put into words."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from rue.policy.decision import TieredDecision
 from rue.reports import fingerprints
 from rue.reports.outcome import Outcome, outcome
 
+T = TypeVar("T")
 NO_SETS = "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
 SHARE = 0.2  # of the rows for review, where no policy is given
 INFLUENTIAL, MANY, FEWER = 5, 2_000, 3  # training units on a card; fewer where the cards are many
@@ -62,6 +63,14 @@ class Case:
     sets: PredictionSet | None = field(repr=False)  # of classes
     decision: TieredDecision = field(repr=False)
     checkup: CheckUp = field(repr=False)
+    kept: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)  # what `once` has measured
+
+    def once(self, measure: Callable[["Case"], T]) -> T:
+        """What several sections need of this case, measured when it is first asked for."""
+        if measure not in self.kept:
+            self.kept[measure] = measure(self)
+        measured: T = self.kept[measure]
+        return measured
 
     @property
     def m(self) -> int:
@@ -192,7 +201,7 @@ def _default_policy(audit: Audit) -> Policy:
             guarantee=Guarantee("none: nothing is accepted", "none"),
             n=len(audit),
             accepted=0,
-            shortfall=str(error).partition(";")[0],
+            shortfall=error.finding,
         )
 
 

@@ -44,8 +44,13 @@ class Estimate(NamedTuple):
         """
         if self.value is None:
             return f"not known (n = {self.n})"
+        return f"{percent(self.value)} ({self.percent_limits})"
+
+    @property
+    def percent_limits(self) -> str:
+        """The interval in per cent and the number of rows, or that number alone."""
         known = "" if self.low is None or self.high is None else f"{percent(self.low)} to {percent(self.high)}, "
-        return f"{percent(self.value)} ({known}n = {self.n})"
+        return f"{known}n = {self.n}"
 
     def excludes(self, value: float | None) -> bool:
         """Whether a value lies outside of the interval."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import Meaning, SpreadMeaning
 from rue.core.concepts import Assessment, Inputs, Model, Resampler
 from rue.core.errors import DataError, SettingError
 from rue.core.randomness import generator
@@ -16,6 +17,16 @@ from rue.methods.ensemble import Ensemble, check_members
 from rue.methods.fitting import Fitting
 from rue.methods.integrated.architecture import initialised, module_of, parameter_names
 from rue.methods.integrated.training import Adam, fitting_many, objective_of, stack, train
+
+MEANING = Meaning(
+    spread=SpreadMeaning(
+        "Members'",
+        "The spread of the members: networks trained again, each on resampled training rows.",
+        "What other settings of the training would do.",
+        "The spread is that of networks that {method} trained again on resampled rows; the predictions are those of "
+        "the wrapped module. Other settings of the training are no part of it.",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,7 @@ class RefitBootstrap:
     start: Literal["fresh", "trained"] = "fresh"
     resampler: Resampler = field(default_factory=Multinomial)
     workers: int = -1  # processes, for models that cannot be batched: joblib's n_jobs
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         check_members(self.members)

@@ -5,7 +5,7 @@ from rue.reports.case import Case
 from rue.reports.phrases import listing, of, rows
 from rue.reports.sections.fitness import checks
 from rue.reports.sections.subgroups import SMALL, small_groups
-from rue.reports.spreads import words
+from rue.reports.spreads import spread_meaning
 
 FEW = 100  # audited rows with an outcome below which intervals are wide
 UNTESTED = (
@@ -34,7 +34,7 @@ def limitations(case: Case) -> Section:
 def _method(case: Case) -> list[str]:
     blind = "Leave-one-out sees no shift: rows" if case.auditor.lens is not None else "Rows"
     said = [
-        words(case).limit,
+        spread_meaning(case).limitation,
         f"{blind} unlike all training rows may be worse than any number here says.",
         "Intervals in this report take the audited rows for independent of each other and drawn from where the model "
         "is used; rows of one patient or one day are fewer than they look.",

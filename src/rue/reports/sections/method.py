@@ -3,26 +3,16 @@
 from math import inf
 from typing import Any
 
+from rue.auditing.meaning import MADE
 from rue.reports.blocks import Block, Section, fact, facts, listed, section, table, text
 from rue.reports.case import Case
 from rue.reports.phrases import listing, number, rows
-
-ABOUT = {
-    "CalibratedRUE": "Every training row is left out once by its influence on the fitted parameters; the errors on "
-    "left-out rows weigh noise, resampling, local misfit, an error model and scarcity into one predictive variance.",
-    "ClassifierRUE": "Every training row is left out once by its influence; margins between classes are shrunk by a "
-    "temperature, resampling and scarcity so that the left-out labels are most likely.",
-    "LinearRUE": "The training rows are re-weighted as a bootstrap would; the parameters follow to first order, and "
-    "with them the predictions, in closed form.",
-    "RUE": "Training sets are drawn as a bootstrap would; parameters follow to first order, and each draw predicts.",
-    "ForestRUE": "The training rows are re-weighted; the leaf means of every tree follow, its structure does not.",
-}
 
 
 def method(case: Case) -> Section:
     """Facts of the fit in words."""
     said = case.auditor.facts
-    lead = ABOUT.get(case.auditor.method, f"{case.auditor.method} scores each prediction after training.")
+    lead = (case.auditor.meaning.made or MADE).format(method=case.auditor.method)
     if case.own_networks:
         lead = (
             f"{case.auditor.method} trained networks of its own on {rows(case.n)} and predicts with them: of the "
@@ -76,7 +66,7 @@ def _solve(case: Case, said: dict[str, Any]) -> list[Block]:
 def _damping(case: Case, said: dict[str, Any]) -> list[Block]:
     """One number; where a method chose another for what it measures similarity in, both."""
     used, trained = fact("Damping", said["damping"], said.get("damping_reason")), case.auditor.trained
-    if case.auditor.method != "CalibratedRUE" or trained is None or trained.inverted is None:
+    if not case.auditor.meaning.similarity_damped or trained is None or trained.inverted is None:
         return [used]
     base = trained.inverted.damped
     return [

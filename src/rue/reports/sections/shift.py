@@ -16,7 +16,6 @@ from rue.reports.phrases import number, of, rows
 
 FAR = 99.0  # percentile of the training rows
 SAMPLE = 1_000  # training rows audited for comparison
-SELVES = ("KernelDensity", "NearestNeighbours")  # a training row sits on its own kernel, is its own neighbour
 QUANTILES = (5, 25, 50, 75, 95)
 BINS = 20
 TAIL = 0.025  # chance below which there are more than expected
@@ -58,20 +57,20 @@ class Beyond(NamedTuple):
         return "a hint only" if self.hint else "more than expected" if self.more else "no clear difference"
 
 
-def shift(case: Case, found: list[Beyond]) -> Section:
+def shift(case: Case) -> Section:
     """Shares beyond the training rows' range, and the scores of both."""
     seen = training_scores(case)
-    found = [*found, *_scores(case, seen)]
+    shares = [*case.once(beyond), *_scores(case, seen)]
     blocks = []
-    if found:
+    if shares:
         held = [
             {"what": one.what, **one.found.columns(), "expected": one.expected, "chance": one.chance, "says": one.says}
-            for one in found
+            for one in shares
         ]
         caption = f"Rows beyond the training rows' range, n = {case.m}, exact limits"
         blocks.append(table("beyond", caption, COLUMNS, held))
     blocks += [*_histograms(case), _quantiles(case, seen), text("shift-notes", _notes(case, seen))]
-    return section("shift", "Shift", _lead(case, found), blocks)
+    return section("shift", "Shift", _lead(case, shares), blocks)
 
 
 def _scores(case: Case, seen: Array | None) -> list[Beyond]:
@@ -121,7 +120,7 @@ def compared(case: Case) -> int:
 def training_scores(case: Case) -> Array | None:
     """Scores of some training rows as fitted; None where they cannot be read one by one."""
     trained = case.auditor.trained
-    if trained is None or case.auditor.method in SELVES:
+    if trained is None or case.auditor.meaning.of_other_rows:
         return None
     X, n = trained.data.source.X, trained.data.n
     some = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
@@ -180,7 +179,7 @@ def _notes(case: Case, seen: Array | None) -> str:
         )
     elif case.explained.density_percentile is None:
         said.append("Density and misfit were not measured: rows cannot be left out of this model.")
-    if case.auditor.method in SELVES:
+    if case.auditor.meaning.of_other_rows:
         said.append(
             "Scores of the training rows were not compared: each of them is its own nearest row, which no audited row "
             "is."
