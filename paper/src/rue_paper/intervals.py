@@ -16,7 +16,7 @@ from rue.core.errors import CrowdedWarning, RueWarning
 from rue.core.randomness import generator
 from rue.data.features import Standardiser
 from rue.methods import CalibratedRUE, Homoscedastic
-from rue_paper.protocol import Problem
+from rue_paper.protocol import SplitProblem
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 HELD_OUT = 0.2  # of the training rows
@@ -32,12 +32,12 @@ LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # no row is held ou
 class Parted:
     """A split whose training rows are parted: a problem of the rows that are kept, in their units, and the others."""
 
-    kept: Problem
+    kept: SplitProblem
     X: Tensor = field(repr=False)  # (c, p), held out
     y: Array = field(repr=False)  # (c,)
 
 
-def hold_out(problem: Problem) -> Parted:
+def hold_out(problem: SplitProblem) -> Parted:
     """Part the training rows at random, and standardise everything by the kept ones alone."""
     n = len(problem.y)
     order = torch.randperm(n, generator=generator(HELD_OUT_SEED + problem.split)).to(problem.X.device)
@@ -62,7 +62,7 @@ def with_held_out(parted: Parted, model: Model, method: CalibratedRUE) -> dict[s
     return found
 
 
-def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
+def without_held_out(problem: SplitProblem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
     """Intervals from all training rows, and whether the method warned of too many effective parameters."""
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", RueWarning)
@@ -75,7 +75,7 @@ def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> d
     return found
 
 
-def _measured(problem: Problem, audit: Audit, by: str, name: str) -> dict[str, Array]:
+def _measured(problem: SplitProblem, audit: Audit, by: str, name: str) -> dict[str, Array]:
     """At every level (l,): the share of test rows covered, and the mean width in the units of the target."""
     target = (problem.target[:MOST] - problem.units.mean) / problem.units.scale
     intervals = [audit.interval(level, by=by) for level in LEVELS]

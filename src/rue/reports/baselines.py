@@ -23,10 +23,10 @@ NAMES = {
 
 
 class Rivals(NamedTuple):
-    """Scores (m,) by name, and what was left out and why."""
+    """Scores (m,) by name, and which were skipped and why."""
 
     scores: dict[str, Array]
-    left_out: dict[str, str]
+    skipped: dict[str, str]
 
 
 def rivals(case: Case) -> Rivals:

@@ -8,7 +8,7 @@ from rue.core.arrays import Array
 from rue.evaluate import metrics as evaluate
 from rue.reports.blocks import Block, axis, chart, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, resampled, resampled_means, share
+from rue.reports.estimates import Measurement, resampled, resampled_means, share
 from rue.reports.measures import COVERAGE, Metrics, by_thirds, terciles
 from rue.reports.outcome import Outcome
 from rue.reports.phrases import percent
@@ -48,7 +48,7 @@ def metrics(case: Case, happened: Outcome) -> Metrics:
     }
 
 
-def coverage(case: Case, happened: Outcome) -> Estimate | None:
+def coverage(case: Case, happened: Outcome) -> Measurement | None:
     """The share of true classes inside their set; None without sets."""
     return None if case.sets is None else share(case.sets.members[np.arange(case.m), happened.target])
 

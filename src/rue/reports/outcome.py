@@ -14,14 +14,14 @@ from rue.core.arrays import Array
 from rue.core.errors import DataError, ShapeError
 from rue.models.labels import label_codes
 
-Kind = Literal["numbers", "classes", "losses"]
+OutcomeKind = Literal["numbers", "classes", "losses"]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Targets, and the size of every row's error: of numbers, of decisions, else the loss that was trained."""
 
-    kind: Kind
+    kind: OutcomeKind
     target: NDArray[Any] = field(repr=False)  # (m,) or (m, k); of classes their codes
     shown: NDArray[Any] = field(repr=False)  # the same as a person reads it
     error: Array = field(repr=False)  # (m, k), target − prediction; of classes (m, 1), one where the decision is wrong

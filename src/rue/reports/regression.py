@@ -9,7 +9,7 @@ from rue.core.errors import RueError
 from rue.evaluate import metrics as evaluate
 from rue.reports.blocks import Block, axis, chart, line, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, mean, resampled, resampled_means, share
+from rue.reports.estimates import Measurement, mean, resampled, resampled_means, share
 from rue.reports.measures import COVERAGE, Metrics, by_thirds, terciles
 from rue.reports.outcome import Outcome
 from rue.reports.phrases import percent, rows
@@ -52,7 +52,7 @@ def blocks(case: Case, happened: Outcome) -> list[Block]:
     ]
 
 
-def coverage(case: Case, happened: Outcome) -> Estimate | None:
+def coverage(case: Case, happened: Outcome) -> Measurement | None:
     """The share of outcomes inside their interval; of several outputs the mean over rows of their shares."""
     inside = covered_rows(case, happened)
     if inside is None:
@@ -78,7 +78,7 @@ def _log_densities(case: Case, happened: Outcome) -> Array | None:
         return None
 
 
-def _of_numbers(target: Array, error: Array) -> dict[str, Estimate]:
+def _of_numbers(target: Array, error: Array) -> dict[str, Measurement]:
     """Of targets and errors (m,), target − prediction: the same resamples for all."""
     columns = np.stack([np.abs(error), error**2, error, target, target**2], axis=1)
     whole, drawn, m = columns.mean(axis=0), resampled_means(columns), len(error)
@@ -97,7 +97,7 @@ def _explained(columns: Array) -> Array:
         return np.where(spread > 1e-12 * columns[..., 4], 1 - columns[..., 1] / spread, np.nan)
 
 
-def _bootstrap_mean(values: Array) -> Estimate:
+def _bootstrap_mean(values: Array) -> Measurement:
     return resampled(float(values.mean()), resampled_means(values[:, None])[:, 0], len(values))
 
 

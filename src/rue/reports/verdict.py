@@ -4,7 +4,7 @@ from typing import Any
 
 from rue.reports.blocks import Block
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate
+from rue.reports.estimates import Measurement
 from rue.reports.phrases import listing, number, percent, rows
 from rue.reports.sections.fitness import RANK, checks, most_missing
 from rue.reports.sections.performance import coverage, metrics
@@ -70,5 +70,5 @@ def _part(count: int, n: int) -> str:
     return f"of {rows(n, 'prediction')} ({percent(count / n)})"
 
 
-def _limits(found: Estimate) -> str:
+def _limits(found: Measurement) -> str:
     return f"n = {found.n}" if found.limits is None else f"95 % interval {found.limits}, n = {found.n}"

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from rue.core.errors import FetchError
 from rue.core.progress import waiting
-from rue.evaluate.datasets.catalogue import Known
+from rue.evaluate.datasets.catalogue import CatalogueEntry
 from rue.evaluate.datasets.raw import RawFile
 
 TIMEOUT = 30.0  # seconds without a byte
@@ -41,7 +41,7 @@ def address(name: str) -> str:
     return f"{site}/static/public/{deposit.number}/{deposit.slug}.zip"
 
 
-def fetch(known: Known) -> dict[str, RawFile]:
+def fetch(known: CatalogueEntry) -> dict[str, RawFile]:
     """Download the archive of a set; hand back its file, by the set's name."""
     if known.name not in DEPOSITS:
         raise FetchError(f"{known.name} is not in the UCI archive")

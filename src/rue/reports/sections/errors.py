@@ -10,7 +10,7 @@ from rue.evaluate import metrics as evaluate
 from rue.reports.baselines import Rivals, rivals
 from rue.reports.blocks import Block, Section, axis, chart, line, listed, section, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Detection, Estimate, resampled, resamples
+from rue.reports.estimates import Detection, Measurement, resampled, resamples
 from rue.reports.outcome import Outcome
 from rue.reports.phrases import listing, number, rows
 from rue.reports.sections.predictions import shown_rows
@@ -35,8 +35,8 @@ class Ranking(NamedTuple):
     """How well one score finds errors, and how much better this report's own does."""
 
     name: str
-    auc: Estimate
-    better: Estimate | None
+    auc: Measurement
+    better: Measurement | None
 
     @property
     def says(self) -> str:
@@ -65,9 +65,9 @@ def errors(case: Case) -> Section:
     if happened.kind != "classes":
         blocks += [_curves(case, happened, others), _scatter(case, happened)]
     blocks.append(_risk(case, happened))
-    if others.left_out:
+    if others.skipped:
         blocks.append(
-            listed("baselines-left-out", [f"Left out, {name}: {why}." for name, why in others.left_out.items()])
+            listed("baselines-left-out", [f"Left out, {name}: {why}." for name, why in others.skipped.items()])
         )
     elif not case.asked.baselines:
         blocks.append(text("baselines-left-out", "Baselines were not asked for: only a constant is compared with."))
@@ -84,11 +84,11 @@ def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) ->
     drawn = {name: np.concatenate([part[name] for part in parts]) for name in known}
     enough = fewest_of_a_kind(failed) >= FEW
 
-    def estimate(value: float, again: Array) -> Estimate:
-        return resampled(value, again, m) if enough else Estimate(value, None, None, m)
+    def estimate(value: float, again: Array) -> Measurement:
+        return resampled(value, again, m) if enough else Measurement(value, None, None, m)
 
     found = [Ranking(OWN, estimate(whole[OWN], drawn[OWN]), None)]
-    found.append(Ranking(CONSTANT, Estimate(0.5, 0.5, 0.5, m), estimate(whole[OWN] - 0.5, drawn[OWN] - 0.5)))
+    found.append(Ranking(CONSTANT, Measurement(0.5, 0.5, 0.5, m), estimate(whole[OWN] - 0.5, drawn[OWN] - 0.5)))
     for name in others:
         gap = estimate(whole[OWN] - whole[name], drawn[OWN] - drawn[name])
         found.append(Ranking(name, estimate(whole[name], drawn[name]), gap))

@@ -31,7 +31,7 @@ def most_missing(case: Case) -> bool:
 def fitness(case: Case) -> Section:
     """A table of checks, and those that were left out."""
     made, missing = checks(case), case.checkup.missing
-    senseless = {name: why for name, why in case.checkup.left_out.items() if name not in missing}
+    senseless = {name: why for name, why in case.checkup.skipped.items() if name not in missing}
     blocks = []
     if made:
         blocks.append(table("checks", f"{rows(len(made), 'check')} made, the worst first", COLUMNS, _rows(made)))

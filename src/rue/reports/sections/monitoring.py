@@ -6,7 +6,7 @@ import numpy as np
 
 from rue.reports.blocks import Block, Section, fact, facts, section, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, share
+from rue.reports.estimates import Measurement, share
 from rue.reports.phrases import number, percent, rows
 from rue.reports.sections.shift import FAR
 
@@ -89,7 +89,7 @@ def _triggers(case: Case) -> list[Block]:
     return [one for one in found if one]
 
 
-def _row(what: str, here: Estimate, action: str, *, upper_only: bool = False) -> Block:
+def _row(what: str, here: Measurement, action: str, *, upper_only: bool = False) -> Block:
     limits = control_limits(round((here.value or 0.0) * here.n), here.n, upper_only=upper_only)
     return {
         "trigger": f"{what}, of {BATCH} predictions",

@@ -3,7 +3,7 @@
 from rue.reports import classified, regression
 from rue.reports.blocks import Section, listed, section
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate
+from rue.reports.estimates import Measurement
 from rue.reports.measures import Metrics, metric_table
 from rue.reports.phrases import percent
 
@@ -40,7 +40,7 @@ def metrics(case: Case) -> Metrics:
     return (classified if happened.kind == "classes" else regression).metrics(case, happened)
 
 
-def coverage(case: Case) -> Estimate | None:
+def coverage(case: Case) -> Measurement | None:
     """The share of outcomes inside their interval or set of classes."""
     happened = case.outcome
     if happened is None:

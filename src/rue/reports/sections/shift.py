@@ -11,7 +11,7 @@ from rue.core.arrays import Array
 from rue.core.errors import RueError, RueWarning
 from rue.reports.blocks import Block, Section, axis, chart, line, section, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, share
+from rue.reports.estimates import Measurement, share
 from rue.reports.phrases import number, of, rows
 
 FAR = 99.0  # percentile of the training rows
@@ -35,7 +35,7 @@ class Beyond(NamedTuple):
     """A share of audited rows beside what it would be were they like the training rows."""
 
     what: str
-    found: Estimate
+    found: Measurement
     expected: float | None
     chance: float | None = None  # of as many rows or more, were they like the training rows
 
@@ -102,7 +102,7 @@ def beyond(case: Case) -> list[Beyond]:
     return found
 
 
-def _beyond(what: str, found: Estimate, s: int, below: int) -> Beyond:
+def _beyond(what: str, found: Measurement, s: int, below: int) -> Beyond:
     """Rows beyond so many of s training rows: were all alike, their number would be beta-binomial, by ranks alone."""
     from scipy.stats import betabinom
 

@@ -9,7 +9,7 @@ from rue.core.arrays import Array
 from rue.reports import regression
 from rue.reports.blocks import Block, Section, axis, chart, line, section, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, mean, share
+from rue.reports.estimates import Measurement, mean, share
 from rue.reports.phrases import listing, rows
 from rue.reports.plain import identifiers
 
@@ -24,7 +24,7 @@ class Measure(NamedTuple):
     values: Array  # (m,)
     exact: bool  # a share
 
-    def of(self, part: NDArray[Any]) -> Estimate:
+    def of(self, part: NDArray[Any]) -> Measurement:
         """Over some rows."""
         return share(self.values[part]) if self.exact else mean(self.values[part])
 
@@ -84,7 +84,7 @@ def _grouping(
     text_labels = _names(labels)
     everyone = {key: measure.of(np.arange(case.m)) for key, measure in measures.items()}
     held, apart = [], []
-    by_key: dict[str, list[Estimate]] = {key: [] for key in measures}
+    by_key: dict[str, list[Measurement]] = {key: [] for key in measures}
     for label, n in zip(named, counts, strict=True):
         part = np.flatnonzero(text_labels == label)
         row: Block = {"group": label, "n": int(n)} | ({"flag": "small n"} if n < SMALL else {})
@@ -114,7 +114,7 @@ def _columns(measures: dict[str, Measure]) -> dict[str, tuple[str, str]]:
 
 
 def _chart(
-    case: Case, number: int, grouping: str, named: list[str], label: str, found: list[Estimate], overall: Estimate
+    case: Case, number: int, grouping: str, named: list[str], label: str, found: list[Measurement], overall: Measurement
 ) -> Block:
     drawn = series(
         label,
