@@ -511,7 +511,7 @@ def test_a_score_of_pure_noise_is_not_called_better_than_a_coin(fitted):
     draw = np.random.default_rng(1)
     failed = draw.random((200, 1)) < 0.3
     found = rankings(draw.normal(size=200), {"other": draw.normal(size=200)}, failed)
-    assert [one.says for one in found[1:]] == ["no clear difference", "no clear difference"]
+    assert [one.comparison for one in found[1:]] == ["alike", "alike"]
 
 
 def test_few_failures_have_no_interval_and_no_winner():
@@ -521,7 +521,7 @@ def test_few_failures_have_no_interval_and_no_winner():
     found = rankings(np.arange(50.0), {"other": -np.arange(50.0)}, failed)
     assert found[0].auc.value == 1.0
     assert found[0].auc.low is None
-    assert {one.says for one in found[1:]} == {"too few to tell"}
+    assert {one.comparison for one in found[1:]} == {"too few"}
 
 
 def test_few_rows_have_no_bootstrap_interval(fitted):

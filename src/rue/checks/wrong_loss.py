@@ -28,8 +28,8 @@ def better_loss(subject: Subject, steps: float, close: float) -> Named | None:
     model: Any = subject.model
     if not hasattr(model, "rule") or model.theta.numel() > SMALL:
         return None
-    found = [Named(name, _steps(subject, name)) for name in LOSSES if name != model.rule.name]
-    best = min(found, key=lambda one: round(one.steps, DIGITS))  # losses that are the same here: the first of them
+    tried = [Named(name, _steps(subject, name)) for name in LOSSES if name != model.rule.name]
+    best = min(tried, key=lambda one: round(one.steps, DIGITS))  # losses that are the same here: the first of them
     times = TIMES if steps > close else CLEARLY
     return best if best.steps < min(close, steps / times) else None
 

@@ -221,22 +221,22 @@ def _ids(given: Any, inputs: Any, m: int) -> tuple[NDArray[Any], str]:
     index = getattr(inputs, "index", None)
     if given is None:
         named = index is not None and not callable(index) and len(index) == m
-        found = np.asarray(index) if named else np.arange(m)
-        return found, str(getattr(index, "name", None) or "row")
-    found = np.asarray(given)
-    if found.shape != (m,):
-        raise ShapeError(f"ids have shape {found.shape} and {m} rows were audited; give one for each")
-    return found, str(getattr(given, "name", None) or "row")
+        ids = np.asarray(index) if named else np.arange(m)
+        return ids, str(getattr(index, "name", None) or "row")
+    ids = np.asarray(given)
+    if ids.shape != (m,):
+        raise ShapeError(f"ids have shape {ids.shape} and {m} rows were audited; give one for each")
+    return ids, str(getattr(given, "name", None) or "row")
 
 
 def _groups(given: Any, m: int) -> dict[str, NDArray[Any]]:
     if given is None:
         return {}
     named = given if isinstance(given, Mapping) else {str(getattr(given, "name", None) or "group"): given}
-    found = {str(name): np.asarray(labels) for name, labels in named.items()}
-    for name, labels in found.items():
+    groups = {str(name): np.asarray(labels) for name, labels in named.items()}
+    for name, labels in groups.items():
         if labels.shape != (m,):
             raise ShapeError(
                 f"group {name!r} has shape {labels.shape} and {m} rows were audited; give one label for each"
             )
-    return found
+    return groups

@@ -83,12 +83,12 @@ def mean(values: ArrayLike) -> Measurement:
     """
     from scipy.stats import t
 
-    found = np.asarray(values, dtype=np.float64)
-    n = found.size
+    numbers = np.asarray(values, dtype=np.float64)
+    n = numbers.size
     if n < 2:
-        return Measurement(float(found[0]) if n else None, None, None, n)
-    middle, reach = float(found.mean()), float(t.ppf(0.975, n - 1) * found.std(ddof=1) / np.sqrt(n))
-    low = max(middle - reach, 0.0) if found.min() >= 0 else middle - reach
+        return Measurement(float(numbers[0]) if n else None, None, None, n)
+    middle, reach = float(numbers.mean()), float(t.ppf(0.975, n - 1) * numbers.std(ddof=1) / np.sqrt(n))
+    low = max(middle - reach, 0.0) if numbers.min() >= 0 else middle - reach
     return Measurement(middle, low, middle + reach, n)
 
 

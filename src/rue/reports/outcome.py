@@ -35,19 +35,19 @@ class Outcome:
 
 def outcome(auditor: Auditor, audit: Audit, targets: Any) -> Outcome:
     """Read targets as the audited model has them."""
-    found = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets)
-    if found.ndim not in (1, 2) or len(found) != len(audit):
+    values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets)
+    if values.ndim not in (1, 2) or len(values) != len(audit):
         raise ShapeError(
-            f"targets have shape {found.shape} and {len(audit)} rows were audited; give one target for each, or none"
+            f"targets have shape {values.shape} and {len(audit)} rows were audited; give one target for each, or none"
         )
-    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if audit.decision is not None:
-        return _classes(audit, found)
-    _check_known(found)
+        return _classes(audit, values)
+    _check_known(values)
     model = auditor.model
     if model.family.same_scale or model.response is not None:
-        return _numbers(audit, found)
-    return _losses(auditor, audit, targets, found)
+        return _numbers(audit, values)
+    return _losses(auditor, audit, targets, values)
 
 
 def _numbers(audit: Audit, target: NDArray[Any]) -> Outcome:
@@ -80,8 +80,8 @@ def _losses(auditor: Auditor, audit: Audit, targets: Any, shown: NDArray[Any]) -
         raise DataError(f"the loss {name} of a row depends on the other rows, so that a single row has no error")
     with torch.no_grad():
         outputs = torch.as_tensor(np.asarray(audit.outputs)).to(model.theta)
-        found = model.loss(outputs, model.read_targets(targets)).double().cpu().numpy()
-    return Outcome("losses", shown, shown, found.reshape(-1, 1), f"loss ({name})")
+        losses = model.loss(outputs, model.read_targets(targets)).double().cpu().numpy()
+    return Outcome("losses", shown, shown, losses.reshape(-1, 1), f"loss ({name})")
 
 
 def _check_known(values: NDArray[Any]) -> None:

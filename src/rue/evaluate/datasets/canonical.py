@@ -22,10 +22,10 @@ def write(header: str, table: Array) -> bytes:
 
 def check(known: CatalogueEntry, content: bytes, where: str, advice: str) -> bytes:
     """Hand the content on, or say that what lies there is not the set."""
-    found = hashlib.sha256(content).hexdigest()
-    if found != known.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != known.sha256:
         raise DataError(
-            f"{where} is not the {known.name} set: its CSV has {len(content)} bytes and SHA-256 {found}, wanted "
+            f"{where} is not the {known.name} set: its CSV has {len(content)} bytes and SHA-256 {digest}, wanted "
             f"{known.sha256}; it was cut or changed: {advice}"
         )
     return content

@@ -115,9 +115,9 @@ def _unpack_wheel(archive: Path, wanted: set[str]) -> dict[str, bytes]:
 
 def _unpack_sdist(archive: Path, wanted: set[str]) -> dict[str, bytes]:
     """Read in the order of the archive, so that it is unpacked once, and to memory only."""
-    found = {}
+    members = {}
     with tarfile.open(archive) as sdist:
         for item in sdist:
             if item.name in wanted and (file := sdist.extractfile(item)):
-                found[item.name] = file.read()
-    return found
+                members[item.name] = file.read()
+    return members

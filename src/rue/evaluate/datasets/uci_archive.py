@@ -67,9 +67,9 @@ def _member(content: bytes, name: str) -> RawFile:
     wanted = DEPOSITS[name].file
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            found = [item for item in archive.namelist() if PurePosixPath(item).name == wanted]
-            if not found:
+            members = [item for item in archive.namelist() if PurePosixPath(item).name == wanted]
+            if not members:
                 raise FetchError(f"{address(name)} holds no {wanted}, only {', '.join(archive.namelist())}")
-            return RawFile(f"{found[0]} in {address(name)}", archive.read(found[0]))
+            return RawFile(f"{members[0]} in {address(name)}", archive.read(members[0]))
     except zipfile.BadZipFile as error:
         raise FetchError(f"{address(name)} is no whole zip archive ({error})") from error

@@ -18,16 +18,16 @@ UNTESTED = (
 
 def limitations(case: Case) -> Section:
     """Of the method, of the data, of this report."""
-    found = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
+    said = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
     lead = (
-        f"{len(found)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that were "
+        f"{len(said)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that were "
         "not tested. Read them with every number above."
     )
     return section(
         "limitations",
         "Limitations",
         lead,
-        [listed("limits", found), listed("not-tested", UNTESTED)],
+        [listed("limits", said), listed("not-tested", UNTESTED)],
     )
 
 
@@ -56,35 +56,35 @@ def _checks(case: Case) -> list[str]:
     made, missing = checks(case), case.checkup.missing
     if not made:
         return ["No fitness checks were made."]
-    found = [
+    limits = [
         f"Check {check.name} is {check.light}: {check.found}." for check in made if check.light in ("red", "amber")
     ]
     left = {why: [name for name, own in missing.items() if own == why] for why in missing.values()}
-    return found + [
+    return limits + [
         f"Left out, {rows(len(names), 'check')} ({listing(names, 12)}): {why}." for why, names in left.items()
     ]
 
 
 def _data(case: Case) -> list[str]:
-    found = []
+    limits = []
     if case.outcome is None:
-        found.append(
+        limits.append(
             f"Errors, calibration and coverage were not assessed: {case.unknown_outcome}. Scores rank; nothing "
             "here shows that they rank errors."
         )
     elif case.m < FEW:
-        found.append(f"Only {rows(case.m)} have an outcome: intervals are wide, and rare failures are not seen.")
+        limits.append(f"Only {rows(case.m)} have an outcome: intervals are wide, and rare failures are not seen.")
     if not case.groups:
-        found.append("No groups were given: errors that gather in one group do not show.")
+        limits.append("No groups were given: errors that gather in one group do not show.")
     small = small_groups(case)
     if small:
-        found.append(f"Groups of fewer than {SMALL} rows, of which little can be said: {listing(small)}.")
+        limits.append(f"Groups of fewer than {SMALL} rows, of which little can be said: {listing(small)}.")
     scarce = case.audit.scarce
     if scarce is not None and scarce.any():
-        found.append(
+        limits.append(
             f"{of(int(scarce.sum()), case.m)} audited rows are unlike the training rows: their spread is a guess."
         )
-    return found
+    return limits
 
 
 def _policy(case: Case) -> list[str]:

@@ -39,28 +39,28 @@ def _objective(case: Case, said: dict[str, Any]) -> list[Block]:
         whose = "of the wrapped module; how the method trained stands in its settings, under identity"
         return [fact("Loss", said.get("loss"), whose), fact("L2 penalty", _numbers(l2), whose)]
     note = said.get("l2_reason") or (None if said.get("l2_given", True) else "none was given, taken as 0")
-    found = [fact("Loss", said.get("loss")), fact("L2 penalty", _numbers(l2), note)]
+    items = [fact("Loss", said.get("loss")), fact("L2 penalty", _numbers(l2), note)]
     if said.get("penalty"):
-        found.append(fact("Other penalty", said["penalty"]))
+        items.append(fact("Other penalty", said["penalty"]))
     if said.get("reduction"):
-        found.append(fact("Objective", f"{said['reduction']} of the losses of the rows"))
-    return found
+        items.append(fact("Objective", f"{said['reduction']} of the losses of the rows"))
+    return items
 
 
 def _solve(case: Case, said: dict[str, Any]) -> list[Block]:
     trained = case.auditor.trained
     curvature = None if trained is None or trained.curvature is None else repr(trained.curvature)
-    found = [fact("Curvature", curvature, None if curvature else "this method has none", code=curvature is not None)]
+    items = [fact("Curvature", curvature, None if curvature else "this method has none", code=curvature is not None)]
     if trained is not None and trained.resampler is not None:
-        found.append(fact("Training sets that might have been", repr(trained.resampler), code=True))
+        items.append(fact("Training sets that might have been", repr(trained.resampler), code=True))
     if said.get("damping") is not None:
-        found += _damping(case, said)
-    found.append(fact("Solver", said.get("solver"), said.get("structure")))
+        items += _damping(case, said)
+    items.append(fact("Solver", said.get("solver"), said.get("structure")))
     if case.audit.facts.get("residual") is not None:
-        found.append(fact("Relative residual of the solves", case.audit.facts["residual"], "0 is exact"))
+        items.append(fact("Relative residual of the solves", case.audit.facts["residual"], "0 is exact"))
     if said.get("projected_to"):
-        found.append(fact("Directions of the projection", said["projected_to"], f"of {said['d']} parameters"))
-    return found
+        items.append(fact("Directions of the projection", said["projected_to"], f"of {said['d']} parameters"))
+    return items
 
 
 def _damping(case: Case, said: dict[str, Any]) -> list[Block]:
@@ -93,8 +93,8 @@ def _calibration(said: dict[str, Any]) -> list[Block]:
         "left_out_nll": f"n = {said.get('calibrated_on', said['n'])}",
         "left_out_std": f"n = {said['n']}",
     }
-    found = ((key, said[key]) for key in labels if said.get(key) is not None)
-    return [fact(labels[key], _numbers(value), notes.get(key)) for key, value in found]
+    known = ((key, said[key]) for key in labels if said.get(key) is not None)
+    return [fact(labels[key], _numbers(value), notes.get(key)) for key, value in known]
 
 
 def _numbers(value: Any) -> Any:

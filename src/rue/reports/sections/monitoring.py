@@ -53,7 +53,7 @@ def _limits(counts: Any, batch: int, upper_only: bool) -> Limits:
 
 def monitoring(case: Case) -> Section:
     """Triggers with numbers of this audit, and who acts."""
-    found = _triggers(case)
+    triggers = _triggers(case)
     lead = (
         f"Of every batch of {BATCH} new predictions, count what the table names; outside of its limits something has "
         f"changed since these n = {rows(case.m)}, false alarms aside."
@@ -63,7 +63,7 @@ def monitoring(case: Case) -> Section:
         "Monitoring plan",
         lead,
         [
-            table("triggers", f"Counts in a batch of {BATCH}, shares from n = {rows(case.m)}", COLUMNS, found),
+            table("triggers", f"Counts in a batch of {BATCH}, shares from n = {rows(case.m)}", COLUMNS, triggers),
             _notes(),
             _owners(case),
         ],
@@ -72,21 +72,21 @@ def monitoring(case: Case) -> Section:
 
 def _triggers(case: Case) -> list[Block]:
     referred = share(case.decision.tier != "accept")
-    found = [_row("for review or refused", referred, "Look for a shift of the inputs; make this report again.")]
+    triggers = [_row("for review or refused", referred, "Look for a shift of the inputs; make this report again.")]
     if case.audit.scarce is not None:
         action = "Look at these rows one by one: the model has not seen their like."
-        found.append(_row("marked scarce", share(case.audit.scarce), action, upper_only=True))
+        triggers.append(_row("marked scarce", share(case.audit.scarce), action, upper_only=True))
     explained = case.explained
     if explained is not None and explained.density_percentile is not None:
         far = share(explained.density_percentile >= FAR)
         action = "Collect training rows of this kind, or take such rows out of the use."
-        found.append(
+        triggers.append(
             _row(f"similar rows scarcer than for {FAR:.0f} % of the training rows", far, action, upper_only=True)
         )
     if case.interval is not None or case.sets is not None:
-        found.append(_coverage(case))
-    found.append(_labelled(case))
-    return [one for one in found if one]
+        triggers.append(_coverage(case))
+    triggers.append(_labelled(case))
+    return [one for one in triggers if one]
 
 
 def _row(what: str, here: Measurement, action: str, *, upper_only: bool = False) -> Block:

@@ -216,18 +216,18 @@ def _class_names(case: Case, k: int) -> NDArray[Any]:
     )
 
 
-def _labels(found: NDArray[Any]) -> list[str]:
+def _labels(names: NDArray[Any]) -> list[str]:
     """A class, or those of several labels that hold."""
-    if found.ndim == 1:
-        return [str(one) for one in found.tolist()]
-    return [", ".join(str(j) for j in np.flatnonzero(row)) or "none" for row in found]
+    if names.ndim == 1:
+        return [str(one) for one in names.tolist()]
+    return [", ".join(str(j) for j in np.flatnonzero(row)) or "none" for row in names]
 
 
 def _reasons(case: Case) -> dict[str, Any]:
     if case.explained is None:
         return {}
-    found: dict[str, Any] = {"reason": np.asarray(case.explained.reason, dtype=object)}
-    return found
+    reasons: dict[str, Any] = {"reason": np.asarray(case.explained.reason, dtype=object)}
+    return reasons
 
 
 def _axes(case: Case, rows: NDArray[np.int64]) -> list[Block] | None:
