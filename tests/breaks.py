@@ -836,14 +836,14 @@ BREAKS = [
     Break(
         "rows beyond, by the binomial of a known share",
         "reports/sections/shift.py",
-        "betabinom.sf(count - 1, found.n, top, s + 1 - top)",
-        "betabinom.sf(count - 1, found.n, 1e6 * top, 1e6 * (s + 1 - top))",
+        "betabinom.sf(count - 1, measured.n, top, s + 1 - top)",
+        "betabinom.sf(count - 1, measured.n, 1e6 * top, 1e6 * (s + 1 - top))",
         REPORT,
     ),
     Break(
         "R² against zero", "reports/regression.py", "columns[..., 4] - columns[..., 3] ** 2", "columns[..., 4]", REPORT
     ),
-    Break("a hash that batches change", "reports/fingerprints.py", "found = found or [", "found = [", REPORT),
+    Break("a hash that batches change", "reports/fingerprints.py", "hashes = hashes or [", "hashes = [", REPORT),
     Break(
         "frozen weights left out of the hash",
         "models/torch/module.py",
@@ -865,7 +865,7 @@ BREAKS = [
         "betabinom(batch, 1e4 * (count + 0.5), 1e4 * (n - count + 0.5))",
         REPORT,
     ),
-    Break("a light that is the best", "reports/sections/verdict.py", "worst = max(", "worst = min(", REPORT),
+    Break("a light that is the best", "reports/verdict.py", "worst = max(", "worst = min(", REPORT),
     Break(
         "penalty against the gradient",
         "calibrate/left_out/rest.py",

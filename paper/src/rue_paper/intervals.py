@@ -10,15 +10,14 @@ from torch import Tensor
 from rue.auditing.intervals import Interval
 from rue.auditing.result import Audit
 from rue.calibrate.conformal import rank
-from rue.calibrate.crowding import WARNED_OF
 from rue.calibrate.left_out import Influence
 from rue.core.arrays import Array
-from rue.core.errors import RueWarning
+from rue.core.errors import CrowdedWarning, RueWarning
 from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.data.features import Standardiser
 from rue.methods import CalibratedRUE, Homoscedastic
-from rue_paper.protocol import Problem
+from rue_paper.protocol import SplitProblem
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 HELD_OUT = 0.2  # of the training rows
@@ -34,12 +33,12 @@ LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # no row is held ou
 class Parted:
     """A split whose training rows are parted: a problem of the rows that are kept, in their units, and the others."""
 
-    kept: Problem
+    kept: SplitProblem
     X: Tensor = field(repr=False)  # (c, p), held out
     y: Array = field(repr=False)  # (c,)
 
 
-def hold_out(problem: Problem) -> Parted:
+def hold_out(problem: SplitProblem) -> Parted:
     """Part the training rows at random, and standardise everything by the kept ones alone."""
     n = len(problem.y)
     order = torch.randperm(n, generator=generator(HELD_OUT_SEED + problem.split)).to(problem.X.device)
@@ -64,20 +63,20 @@ def with_held_out(parted: Parted, model: Model, method: CalibratedRUE) -> dict[s
     return found
 
 
-def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
-    """Intervals from all training rows, and whether the network has so many effective parameters as are warned of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RueWarning)  # noted below
+def without_held_out(problem: SplitProblem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
+    """Intervals from all training rows, and whether the method warned of too many effective parameters."""
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", RueWarning)
         auditor = method.fit(model, (problem.X, problem.y), left_out=Influence())
-    share = auditor.facts["effective_share"]
-    found = {"effective_share": np.array(share), "warned": np.array(float(share > WARNED_OF))}
+    warned = any(issubclass(one.category, CrowdedWarning) for one in raised)
+    found = {"effective_share": np.array(auditor.facts["effective_share"]), "warned": np.array(float(warned))}
     audit = auditor.audit(problem.X_new[:MOST])
     for by in LEFT_OUT:
         found |= _measured(problem, audit, by, by) | {f"{by}/target": np.array(LEVELS)}
     return found
 
 
-def _measured(problem: Problem, audit: Audit, by: str, name: str) -> dict[str, Array]:
+def _measured(problem: SplitProblem, audit: Audit, by: str, name: str) -> dict[str, Array]:
     """At every level (l,): the share of test rows covered, and the mean width in the units of the target."""
     target = (problem.target[:MOST] - problem.units.mean) / problem.units.scale
     intervals = [audit.interval(level, by=by) for level in LEVELS]

@@ -16,6 +16,7 @@ from rue.auditing.assessment import Assessment, Assessor, ClassShares, Members
 from rue.auditing.collected import Collected
 from rue.auditing.held_out import HeldOutClasses, held_out, held_out_classes, pair, surprise
 from rue.auditing.kinds import Classes, Numbers
+from rue.auditing.meaning import Meaning
 from rue.auditing.predictive import Predictive
 from rue.auditing.respond import responded
 from rue.auditing.result import Audit
@@ -60,6 +61,7 @@ class Auditor:
     predictor: Predict | None = field(default=None, repr=False)  # of methods that predict with networks of their own
     drawn: Members | None = field(default=None, repr=False)  # of methods that draw members
     sets: HeldOutClasses | None = field(default=None, repr=False)  # what `calibrate` measured of a classifier
+    meaning: Meaning = field(default_factory=Meaning, repr=False)  # of its numbers, for reports
     fitted_: ClassVar[bool] = True  # MAPIE looks for it on an estimator that is said to be fitted
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.arrays import Array, Labels
+from rue.core.guarantee import Guarantee
 
 
 class Interval(NamedTuple):
@@ -15,14 +16,14 @@ class Interval(NamedTuple):
 
     lower: Array
     upper: Array
-    guarantee: str
+    guarantee: Guarantee
 
 
 class PredictionSet(NamedTuple):
     """Which classes are in the set of each row (m, classes), and what that guarantees, in words."""
 
     members: NDArray[np.bool_]
-    guarantee: str
+    guarantee: Guarantee
 
 
 SetRule = Callable[[Array, float, Labels | None], PredictionSet]
@@ -42,4 +43,4 @@ def central_interval(prediction: Array, spread: Array, level: float, degrees: fl
         reach = float(t.ppf(0.5 + level / 2, degrees)) * sqrt((degrees - 2) / degrees)
         name = f"Student-t with {degrees:g} degrees of freedom"
     said = f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
-    return Interval(prediction - reach * spread, prediction + reach * spread, said)
+    return Interval(prediction - reach * spread, prediction + reach * spread, Guarantee(said, "none"))

@@ -19,3 +19,4 @@ class Trained:
     resampler: Resampler | None = None  # of methods whose spread is that of resampling
     lens: Lens | None = field(default=None, repr=False)  # of methods whose spread is made of influences
     source: Source | None = None  # of left-out predictions, of methods that calibrate by them
+    seed: int | None = None  # of methods that draw anything

@@ -28,7 +28,7 @@ def leverages(model: Model, data: TrainingSet, inverse: Inverse) -> Leverages | 
     """The eigenvalues of ΛM, row by row; or why they are not known."""
     if model.family.coupled:
         return Senseless("the loss of a row depends on the other rows, so that no row has a leverage of its own")
-    if inverse.describe().get("solver") == "ConjugateGradient":
+    if inverse.iterative:
         return f"n = {data.n} solves by iterations, one for each row, take too long"
     k = outputs(model, next(data.batches()).inputs).shape[1]
     if data.n * k * float(model.theta.numel()) ** 2 > WORK:

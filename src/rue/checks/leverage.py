@@ -15,10 +15,10 @@ _ELSEWHERE = Senseless("left-out predictions are those of other models, whatever
 
 def effective_parameters(subject: Subject) -> Check | str:
     """The sum of the leverages for each output of a row."""
-    found = subject.leverages if subject.needs_rest else _ELSEWHERE
-    if isinstance(found, str):
-        return found
-    total, free = found.total, found.free
+    known = subject.leverages if subject.needs_rest else _ELSEWHERE
+    if isinstance(known, str):
+        return known
+    total, free = known.total, known.free
     n = int((subject.data.weight > 0).sum())  # the others are not there
     share = crowding(total, n, free)
     light: Light = "green" if share <= WARNED_OF else "amber" if share <= FAR_OFF else "red"
@@ -40,10 +40,10 @@ def effective_parameters(subject: Subject) -> Check | str:
 
 def largest_leverage(subject: Subject) -> Check | str:
     """The rows that pull their own prediction most."""
-    found = subject.leverages if subject.needs_rest else _ELSEWHERE
-    if isinstance(found, str):
-        return found
-    values = found.largest
+    known = subject.leverages if subject.needs_rest else _ELSEWHERE
+    if isinstance(known, str):
+        return known
+    values = known.largest
     largest = float(values.max())
     light: Light = "green" if largest <= AVOIDED else "amber" if largest <= ALONE else "red"
     order = np.argsort(-values, kind="stable")[:ROWS]

@@ -46,10 +46,10 @@ def refits(subject: Subject) -> Check | str:
     pull = weighted_gradients(subject.model, subject.data, (drawn - 1)[:, subject.data.unit])
     step = -subject.factored.inverse.solve(pull).vectors
     parts = [(outputs(subject.model, x), pushed(subject.model, x, step)) for x in rows.batches(subject.model)]
-    found, moved = (torch.cat(part).double().cpu().numpy() for part in zip(*parts, strict=True))
-    said, now, response = np.moveaxis(moved, 2, 0), found, subject.model.response
+    outputs_now, moved = (torch.cat(part).double().cpu().numpy() for part in zip(*parts, strict=True))
+    said, now, response = np.moveaxis(moved, 2, 0), outputs_now, subject.model.response
     if response is not None:  # a refit may transform targets otherwise: predictions are compared
-        said, now = said * response.slope(found), response.value(found)
+        said, now = said * response.slope(outputs_now), response.value(outputs_now)
     samples = track("refits", drawn, total=len(drawn))
     made = [_predictions(subject, _drawn_rows(subject, weights), rows, now.shape) for weights in samples]
     kept = [i for i, predicted in enumerate(made) if predicted is not None]
@@ -116,15 +116,15 @@ def _predictions(subject: Subject, drawn: NDArray[np.int64], rows: Audited, shap
         if _lacks_a_class(subject, drawn):
             return None
         raise
-    found = torch.cat([outputs(model, inputs) for inputs in rows.batches(model)]).double().cpu().numpy()
-    if found.shape != shape:
+    predicted = torch.cat([outputs(model, inputs) for inputs in rows.batches(model)]).double().cpu().numpy()
+    if predicted.shape != shape:
         if _lacks_a_class(subject, drawn):
             return None
         raise ModelError(
-            f"refit returned a model that predicts {found.shape} where the audited one predicts {shape}; train the "
+            f"refit returned a model that predicts {predicted.shape} where the audited one predicts {shape}; train the "
             "same architecture on the same columns again"
         )
-    return np.asarray(found if model.response is None else model.response.value(found))
+    return np.asarray(predicted if model.response is None else model.response.value(predicted))
 
 
 def _lacks_a_class(subject: Subject, drawn: NDArray[np.int64]) -> bool:

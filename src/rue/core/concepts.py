@@ -26,6 +26,10 @@ Decision = Literal["largest", "signs", "ordered", "shares"]
 one, the largest of k."""
 
 
+Link = Literal["identity", "log"]
+"""What a prediction is to its output: the same number, or the output is its logarithm."""
+
+
 @dataclass(frozen=True)
 class Family:
     """What the outputs under a loss mean."""
@@ -38,6 +42,14 @@ class Family:
     gradients: bool = True  # outputs move with parameters that are known; else only predictions are
     stationary: bool = True  # where the gradient of loss and penalty is zero; else grown in steps, or held at corners
     grown: bool = False  # in steps, each part for what those before it missed: other rows would have grown other parts
+    projected: bool = False  # the parameters are seen along random directions: an approximation
+    held_fixed: str = ""  # what other training rows would have changed and no re-weighting moves, in words
+    link: Link | None = None  # of the libraries that train this loss for numbers; None: none does, or no numbers
+
+    @property
+    def same_scale(self) -> bool:
+        """Whether outputs can be subtracted from the targets."""
+        return self.gaussian or self.link == "identity"
 
     @property
     def outside(self) -> bool:
@@ -286,6 +298,11 @@ class Solving(Protocol):
 
 class Inverse(Solving, Protocol):
     """The damped curvature, factored once, ready for many right-hand sides."""
+
+    @property
+    def iterative(self) -> bool:
+        """Whether every right-hand side takes iterations of its own, so that thousands of them take long."""
+        ...
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw (count, d) from the normal distribution whose covariance is the inverse."""

@@ -29,7 +29,6 @@ class Loss:
     hessian: Callable[[Tensor, Any], Tensor] | None = field(
         default=None, repr=False
     )  # ∂²ℓ/∂f² (n, k, k), else autodiff
-    log_mean: bool = False  # the output is the logarithm of the mean
     coupling: Callable[[Tensor, Any, Tensor], Coupling] | None = field(default=None, repr=False)  # of coupled rows
 
     def __call__(self, outputs: Tensor, targets: Any) -> Tensor:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import Meaning, ScoreMeaning
 from rue.calibrate.error_model import error_covariance, error_model
 from rue.calibrate.left_out import Evidence, EvidenceRule
 from rue.calibrate.left_out.evidence import AtRest
@@ -42,6 +43,18 @@ DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
 ROWS = 2_500  # training rows that the weights are fitted on, at most
 TRIAL_ROWS = 1_000  # and the damping chosen on
 
+MEANING = Meaning(
+    made="Every training row is left out once by its influence on the fitted parameters; the errors on left-out rows "
+    "weigh noise, resampling, local misfit, an error model and scarcity into one predictive variance.",
+    score=ScoreMeaning(
+        "The size of error to expect, one standard deviation in units of the target: noise, rows nearby that are "
+        "fitted badly, how far the prediction would change with other training rows, and scarcity, weighed on the "
+        "training rows, each left out.",
+        "Whether this prediction is wrong. Among rows of one score some errors are small and some are large.",
+    ),
+    similarity_damped=True,
+)
+
 
 @dataclass(frozen=True)
 class CalibratedRUE:
@@ -60,6 +73,7 @@ class CalibratedRUE:
     resampler: Resampler = field(default_factory=Multinomial)
     tails: Tails = "student"
     seed: int = 0
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         if self.tails not in ("student", "gaussian"):

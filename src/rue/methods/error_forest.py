@@ -31,7 +31,7 @@ class ErrorForest:
         """Leave every row out by influence and grow the forest."""
         with fitting(self, model, data, project=True) as fit:
             if not fit.model.family.gaussian:
-                raise ModelError('ErrorForest learns the residuals of loss="squared_error"; use LinearRUE')
+                raise ModelError('ErrorForest learns the residuals of loss="squared_error"', "use LinearRUE")
             inverted = fit.invert(GaussNewton(), None, None)
             left = left_out(fit.model, fit.data, inverted.inverse)
             standardise, points = training_points(fit.data)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rue.auditing.assessment import Assessor, Members
 from rue.auditing.auditor import Auditor, Predict
+from rue.auditing.meaning import Meaning
 from rue.auditing.predictive import Predictive
 from rue.auditing.trained import Trained
 from rue.calibrate.doubts import doubts
@@ -26,7 +27,7 @@ from rue.core.arrays import Array
 from rue.core.concepts import CurvatureRule, Damping, Facts, Objective, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import loss_gradient, outputs
-from rue.core.errors import ModelError, NumericalError, RueWarning, SettingError
+from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarning, SettingError
 from rue.core.influence import Meat
 from rue.core.kept_derivatives import derivatives_kept
 from rue.core.model import Model
@@ -57,20 +58,20 @@ class Fitting:
         """Damp and factor the curvature; what had to be done about a singular one is said."""
         if not self.model.family.gradients:
             raise ModelError(
-                "a model that is known by its predictions alone has no gradients and no curvature; use rue.audit, "
-                "CalibratedRUE() for numbers or ClassifierRUE() for classes"
+                "a model that is known by its predictions alone has no gradients and no curvature",
+                "use rue.audit, CalibratedRUE() for numbers or ClassifierRUE() for classes",
             )
         if not self.model.family.joint:
-            raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
+            raise ModelError("a forest minimises no one objective, so that it has no curvature", "use ForestRUE()")
         inverted = invert(curvature.at(self.model, self.data), damping, solver)
         self._say(inverted.damped.warning)
         return inverted
 
-    def _say(self, text: str | None) -> None:
+    def _say(self, text: str | None, kind: type[RueWarning] = RueWarning) -> None:
         """Warn, and keep the warning for the audit's facts."""
         if text:
             self.said.append(text)
-            warnings.warn(text, RueWarning, stacklevel=4)
+            warnings.warn(text, kind, stacklevel=4)
 
     def evidence(self, rule: EvidenceRule | None, refit: Refit = None) -> Evidence:
         """Left-out predictions by this rule; without one, by `Chosen()`, or as the method's own damping has it.
@@ -93,7 +94,9 @@ class Fitting:
         training = self._training(refit, isinstance(rule, Folds), settings.seed)
         found = chosen.gather(self.model, self.data, own, settings.seed, training)
         damped = None if found.rest is None else found.rest.inverted.damped.warning
-        for text in (damped, found.warning, *doubts(self.model, self.data, found)):
+        self._say(damped)
+        self._say(found.warning, CrowdedWarning if found.crowded else RueWarning)
+        for text in doubts(self.model, self.data, found):
             self._say(text)
         return found
 
@@ -163,10 +166,11 @@ class Fitting:
             model=self.model,
             assess=assess,
             facts=found,
-            trained=Trained(self.data, curvature, inverted, resampler, lens, source),
+            trained=Trained(self.data, curvature, inverted, resampler, lens, source, _seed(self.method)),
             predictive=Predictive(residual, degrees, left_out, ranked),
             predictor=predictor,
             drawn=drawn,
+            meaning=getattr(self.method, "meaning", Meaning()),  # of a user's own method: general words
         )
 
 
@@ -193,6 +197,12 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
             warnings.warn(said[0], RueWarning, stacklevel=4)
         with derivatives_kept(rows):
             yield Fitting(method, bound if solver is None else bound.seen_by(solver, rows), rows, started, said)
+
+
+def _seed(method: object) -> int | None:
+    """The seed of a method, else that of its solver; None where neither draws anything."""
+    holders = (method, getattr(method, "solver", None))
+    return next((holder.seed for holder in holders if hasattr(holder, "seed")), None)
 
 
 def _check_settings(method: object) -> None:

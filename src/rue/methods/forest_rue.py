@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rue.auditing.assessment import Assessment, CalibratedParts, ClassShares
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import REWEIGHTED, Meaning, ScoreMeaning
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.left_out.evidence import Honest
 from rue.calibrate.left_out.outside import kernel_beside
@@ -37,6 +38,21 @@ ROWS = 2_500  # out-of-bag rows that the weights are fitted on, at most
 FEWEST = 20  # of them that are worth a fit
 BLOCK = 2**21  # influences of units on rows held at once
 
+MEANING = Meaning(
+    made="The training rows are re-weighted; the leaf means of every tree follow, its structure does not.",
+    score=ScoreMeaning(
+        "For numbers the size of error to expect, weighed on rows out of the bag; for classes the probability "
+        "that the decision is wrong: the trees' votes, as sure as rows out of the bag were told.",
+        "What other splits of the trees would do: their structure is held fixed.",
+    ),
+    spread=REWEIGHTED._replace(
+        does_not_say="What other splits of the trees would do: their structure is held fixed.",
+        limitation="The spread is that of re-weighting the training rows in the leaves of grown trees. Other splits, "
+        "other settings or another search are no part of it.",
+        probability="Of the predicted class: the trees' votes, as sure as rows out of the bag were told.",
+    ),
+)
+
 
 @dataclass(frozen=True)
 class ForestRUE:
@@ -53,6 +69,7 @@ class ForestRUE:
     resampler: Resampler = field(default_factory=Multinomial)
     meat: Meat | None = None
     seed: int = 0
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         if self.meat not in ("HC0", "HC3", None):

@@ -1,9 +1,10 @@
 """Resampling Uncertainty Estimation as the paper's Algorithm 1 has it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import NOT_THE_ERROR, Meaning, ScoreMeaning
 from rue.core.concepts import CurvatureRule, Damping, Resampler, Solver
 from rue.core.curvature import Hessian
 from rue.core.derivatives import weighted_gradients
@@ -13,6 +14,15 @@ from rue.core.resample import Multinomial
 from rue.core.solve import SmallestEigenvalue
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
+
+MEANING = Meaning(
+    made="Training sets are drawn as a bootstrap would; parameters follow to first order, and each draw predicts.",
+    score=ScoreMeaning(
+        "The standard deviation of the prediction over sampled training sets: with other training rows it would change "
+        "by about so much.",
+        NOT_THE_ERROR,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,7 @@ class RUE:
     damping: Damping | None = field(default_factory=SmallestEigenvalue)
     solver: Solver | None = None
     resampler: Resampler = field(default_factory=Multinomial)
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         check_members(self.members)

@@ -27,10 +27,10 @@ def weights(model: Model, settings: str = "") -> str:
 
 def predictions(model: Model, data: Rows) -> str:
     """Of what a model without known parameters says of its training rows: another model says something else."""
-    found = sha256()
+    hashed = sha256()
     for batch in data.batches():
-        found.update(_exact(outputs(model, batch.inputs)))
-    return found.hexdigest()
+        hashed.update(_exact(outputs(model, batch.inputs)))
+    return hashed.hexdigest()
 
 
 def training(data: Rows) -> str:
@@ -47,19 +47,19 @@ def audited(inputs: Any, targets: Any, model: Model) -> str:
 
 def _by_leaf(batches: Iterable[list[Tensor]]) -> list[Any]:
     """One hash for each part of the inputs, so that it does not matter where a batch ends."""
-    found: list[Any] = []
+    hashes: list[Any] = []
     for batch in batches:
-        found = found or [sha256(str(part.shape[1:]).encode()) for part in batch]
-        for hashed, part in zip(found, batch, strict=True):
+        hashes = hashes or [sha256(str(part.shape[1:]).encode()) for part in batch]
+        for hashed, part in zip(hashes, batch, strict=True):
             hashed.update(_exact(part))
-    return found
+    return hashes
 
 
 def _together(parts: list[Any], more: list[Tensor]) -> str:
-    found = sha256(b"".join(part.digest() for part in parts))
+    hashed = sha256(b"".join(part.digest() for part in parts))
     for values in more:
-        found.update(_exact(values))
-    return found.hexdigest()
+        hashed.update(_exact(values))
+    return hashed.hexdigest()
 
 
 def _exact(values: Tensor) -> bytes:

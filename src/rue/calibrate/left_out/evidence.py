@@ -62,6 +62,7 @@ class Evidence:
     refits: Refits | None = field(default=None, repr=False)  # copies of the audited model, where they were trained
     facts: Facts = field(default_factory=dict, repr=False)
     warning: str | None = None  # what the user should hear of it
+    crowded: bool = False  # effective parameters are too many for the rows, which is what the warning says
 
     @classmethod
     def of(

@@ -45,7 +45,7 @@ class Influence:
             "errors by influence came out up to four times too large for networks with so many, so that expected "
             "errors and intervals are likely too wide; leave left_out= to the rule, or give validation= rows"
         )
-        return replace(found, warning=said)
+        return replace(found, warning=said, crowded=True)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class ConjugateGradientInverse:
     precondition: Preconditioner = field(repr=False)
     tolerance: float
     max_steps: int
+    iterative: ClassVar[bool] = True
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""

@@ -43,6 +43,7 @@ class CholeskyInverse:
     matrix: Tensor = field(repr=False)
     scale: Tensor = field(repr=False)  # (d,)
     factor: Tensor = field(repr=False)
+    iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
@@ -96,6 +97,7 @@ class EigenInverse:
     values: Tensor = field(repr=False)  # (d,), damping included
     vectors: Tensor = field(repr=False)
     damping: float
+    iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""

@@ -51,6 +51,7 @@ class DualInverse:
     rows: Callable[[], Iterator[Tensor]] = field(repr=False)
     diagonal: Tensor = field(repr=False)  # (d,)
     factor: Tensor = field(repr=False)  # (n·k, n·k)
+    iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""

@@ -1,7 +1,7 @@
 """Random projection: the model along the directions that its curvature sends random vectors to."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -136,8 +136,8 @@ class ProjectedObjective:
 
     @property
     def family(self) -> Family:
-        """What the outputs mean."""
-        return self.inner.family
+        """That of the model behind, and that it is seen along few directions."""
+        return replace(self.inner.family, projected=True)
 
     @property
     def loss(self) -> ExampleLoss:

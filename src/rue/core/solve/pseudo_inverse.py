@@ -49,6 +49,7 @@ class PseudoInverseAt:
     scale: Tensor = field(repr=False)  # (d,)
     values: Tensor = field(repr=False)  # (f,)
     vectors: Tensor = field(repr=False)  # (d, f)
+    iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d), without its part along flat directions."""

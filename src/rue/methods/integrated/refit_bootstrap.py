@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import Meaning, SpreadMeaning
 from rue.core.concepts import Inputs, Resampler
 from rue.core.errors import DataError, SettingError
 from rue.core.model import Model
@@ -18,6 +19,16 @@ from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import Fitting
 from rue.methods.integrated.architecture import initialised, module_of, wrapped_module
 from rue.methods.integrated.training import Adam, fitting_many, objective_of, stack, train
+
+MEANING = Meaning(
+    spread=SpreadMeaning(
+        "Members'",
+        "The spread of the members: networks trained again, each on resampled training rows.",
+        "What other settings of the training would do.",
+        "The spread is that of networks that {method} trained again on resampled rows; the predictions are those of "
+        "the wrapped module. Other settings of the training are no part of it.",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,7 @@ class RefitBootstrap:
     start: Literal["fresh", "trained"] = "fresh"
     resampler: Resampler = field(default_factory=Multinomial)
     workers: int = -1  # processes, for models that cannot be batched: joblib's n_jobs
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         check_members(self.members)

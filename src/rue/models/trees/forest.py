@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.arrays import Array
-from rue.core.concepts import Facts, Family, Inputs
+from rue.core.concepts import Decision, Facts, Family, Inputs
 from rue.losses.loss import Loss, like_outputs, whole
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points
 from rue.models.trees.tree_model import LEAVES
+
+HELD_FIXED = (
+    "the structure of the trees and which rows each has seen: other weights move the leaf means only, so that the "
+    "plain variance is too small where splits would move"
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class ForestCore:
     @property
     def family(self) -> Family:
         """Residuals of numbers are noise; classes have shares."""
-        return Family(gaussian=not self.forest.labels, decision="shares" if self.forest.labels else None, joint=False)
+        decision: Decision | None = "shares" if self.forest.labels else None
+        return Family(gaussian=not self.forest.labels, decision=decision, joint=False, held_fixed=HELD_FIXED)
 
     @cached_property
     def first(self) -> Tensor:
@@ -78,8 +84,7 @@ class ForestCore:
             "l2_given": True,
             "trees": len(self.forest.counts),
             "structure": "exact leaf means",
-            "held_fixed": "the structure of the trees and which rows each has seen: other weights move the leaf means "
-            "only, so that the plain variance is too small where splits would move",
+            "held_fixed": HELD_FIXED,
             "dtype": "float64",
             "device": "cpu",
         }

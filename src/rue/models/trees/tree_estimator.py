@@ -113,7 +113,7 @@ def _check_settings(ensemble: BoostedTrees) -> None:
     if not (rate > 0 and l2 >= 0 and isfinite(max(l2, 1.0) / rate)):
         raise ModelError(f"the trees have learning rate {rate:g} and l2 {l2:g}, expected above 0 and at least 0")
     largest = max(np.abs(part).max(initial=0.0) for part in (ensemble.values, ensemble.base))
-    if ensemble.loss.log_mean and largest > LARGEST_LOG:
+    if ensemble.loss.family.link == "log" and largest > LARGEST_LOG:
         raise ModelError(f"the trees have leaf values beyond ±{LARGEST_LOG}, which are logarithms of no mean")
     if ensemble.loss.family.decision == "largest" and len(ensemble.base) < 2:
         raise ModelError(f"the trees have one output, {ensemble.loss.name} wants one for each class")
@@ -135,6 +135,6 @@ def _features(source: TreeSource) -> Callable[[Any], Any]:
 
 
 def _response(loss: Loss) -> Response | None:
-    if loss.log_mean:
+    if loss.family.link == "log":
         return Exponential()
     return Logistic() if loss.family.decision == "signs" else None

@@ -22,6 +22,10 @@ LEAVES = "leaves"  # the part of the inputs that predicts: a leaf of each tree, 
 MANY = SIZE  # leaf values above which they are seen through a projection
 FEW = 1_024  # numbers that a quick look at many leaves takes
 LEAST = 2.0  # the l2 that shrinking every tree is worth: see `leaf_penalty`
+HELD_FIXED = (
+    "the structure of the trees: a new training set moves the leaf values only, so that the plain variance is too "
+    "small where splits would move"
+)
 
 LeafPenalty = float | Mapping[str, float] | None
 
@@ -60,8 +64,14 @@ class TreeCore:
 
     @property
     def family(self) -> Family:
-        """Delegates to the loss; leaf values are settled tree by tree."""
-        return replace(self.ensemble.loss.family, stationary=False, grown=True)
+        """The loss knows; leaf values are settled tree by tree."""
+        return replace(
+            self.ensemble.loss.family,
+            stationary=False,
+            grown=True,
+            projected=self.projection is not None,
+            held_fixed=HELD_FIXED,
+        )
 
     @cached_property
     def _first(self) -> Tensor:
@@ -135,8 +145,7 @@ class TreeCore:
             "l2_given": True,
             "trees": len(self.ensemble.counts),
             "structure": "exact leaf values" if self.projection is None else projected,
-            "held_fixed": "the structure of the trees: a new training set moves the leaf values only, so that the "
-            "plain variance is too small where splits would move",
+            "held_fixed": HELD_FIXED,
             "dtype": "float64",
             "device": "cpu",
         }
