@@ -21,7 +21,7 @@ BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
 LABELS = ("labels", "label")  # what the targets are called in a batch that is a dict
 
-Read = Callable[[], Iterator[tuple[Inputs, Any]]]
+PassOverRows = Callable[[], Iterator[tuple[Inputs, Any]]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Rows:
     weight: Tensor = field(repr=False)  # (n,) float64
     unit: Tensor = field(repr=False)  # (n,), its resampling unit
     units: int
-    read: Read = field(repr=False)
+    read: PassOverRows = field(repr=False)
     source: Data = field(repr=False)  # as the user gave it
 
     def batches(self) -> Iterator[Batch]:

@@ -30,7 +30,7 @@ AT_REST, LINEAR, ELSEWHERE = (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 5), (0, 3)
 
 
 @dataclass(frozen=True)
-class Known:
+class CalibrationFacts:
     """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
 
     evidence: Evidence = field(repr=False)
@@ -92,7 +92,7 @@ class CalibratedSpread:
     inverse: Inverse = field(repr=False)  # as trained: of the scarcity term
     plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance as trained: of the plain std
     view: View = field(repr=False)
-    known: Known = field(repr=False)
+    known: CalibrationFacts = field(repr=False)
     support: Support = field(repr=False)
     power: int
     weights: Array = field(repr=False)  # (t,)

@@ -110,7 +110,7 @@ class ForestRUE:
 
 
 @dataclass(frozen=True)
-class Known:
+class ForestFacts:
     """The training rows as the forest's leaves see them."""
 
     forest: ForestCore = field(repr=False)
@@ -172,7 +172,7 @@ class TemperedVotes:
 class ForestSpread:
     """The influences of all units, and the weighed errors where they are known."""
 
-    known: Known = field(repr=False)
+    known: ForestFacts = field(repr=False)
     errors: WeighedErrors | None = field(default=None, repr=False)
     votes: "TemperedVotes | None" = None
 
@@ -202,7 +202,7 @@ class ForestSpread:
         )
 
 
-def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> Known:
+def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> ForestFacts:
     if fit.model.family.joint:
         raise ModelError("ForestRUE takes the leaf means of a forest apart; for any other model use LinearRUE")
     forest = cast(ForestCore, fit.model.core)  # what is not joint is a forest
@@ -217,16 +217,16 @@ def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> Known:
     targets: Tensor = torch.cat([batch.targets for batch in batches])
     weight, unit = fit.data.weight.numpy(), fit.data.unit.numpy()
     influence = leaf_influence(forest.forest, leaf, targets.numpy(), weight, unit, left_out=bagged and meat != "HC0")
-    return Known(forest, influence, leaf, targets.numpy(), weight, resampler.covariance(fit.data.units))
+    return ForestFacts(forest, influence, leaf, targets.numpy(), weight, resampler.covariance(fit.data.units))
 
 
-def _out_of_bag(known: Known) -> Judged:
+def _out_of_bag(known: ForestFacts) -> Judged:
     rows = np.flatnonzero(known.influence.unseen.any(1) & (known.weight > 0))
     prediction = known.influence.out_of_bag[rows]
     return Judged(rows, prediction, known.targets[rows] - prediction)
 
 
-def _tempered(known: Known, judged: Judged) -> TemperedVotes:
+def _tempered(known: ForestFacts, judged: Judged) -> TemperedVotes:
     weight = torch.from_numpy(known.weight[judged.rows])
     targets, share = torch.from_numpy(known.targets[judged.rows]), weight / weight.sum()
     trees = torch.from_numpy(known.influence.unseen[judged.rows].sum(1))
@@ -243,7 +243,7 @@ def _logits(shares: Tensor, trees: Tensor | int, usual: Tensor) -> Tensor:
     return ((trees * shares + usual) / (trees + 1)).log()
 
 
-def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:
+def _weigh(fit: Fitting, known: ForestFacts, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:
     """Weights of the three terms under which the out-of-bag residuals are most likely."""
     standardise, points = training_points(fit.data)
     weight, unit = known.weight[judged.rows], fit.data.unit.numpy()[judged.rows]
@@ -269,7 +269,7 @@ def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[Weigh
     return WeighedErrors(standardise, errors, noise, values, witness_says), facts, found.degrees
 
 
-def _facts(known: Known) -> Facts:
+def _facts(known: ForestFacts) -> Facts:
     """How much of the resampling variance is there only because the trees are few, at some training rows.
 
     It is not taken away: a forest grown on other rows would have as few.

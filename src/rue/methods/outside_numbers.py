@@ -15,7 +15,7 @@ from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out_intervals import RankedRows
 from rue.calibrate.left_out_terms import outer
-from rue.calibrate.scarcity import Values, values_of
+from rue.calibrate.scarcity import SeenValues, values_of
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.core.arrays import Array
 from rue.core.concepts import Inputs, Resampler
@@ -46,7 +46,7 @@ class OutsideSpread:
     standardise: Standardiser = field(repr=False)
     errors: ErrorModel = field(repr=False)
     weights: Array = field(repr=False)  # (4,)
-    values: Values | None = field(repr=False)
+    values: SeenValues | None = field(repr=False)
     resampled: Resampled | None = field(repr=False)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:

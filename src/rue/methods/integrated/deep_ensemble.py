@@ -59,7 +59,7 @@ class DeepEnsemble:
         with fitting_many(self, models, data) as fits:
             heads = two_headed(fits[0].model)
             thetas = self._train(heads, fits)
-            assessors = [Mixture(heads, own) for own in thetas]
+            assessors = [MemberMixture(heads, own) for own in thetas]
             return [
                 fit.auditor(assess, {"d": thetas.shape[-1]}, noise=False, predictor=assess.mean, drawn=assess)
                 for fit, assess in zip(fits, assessors, strict=True)
@@ -149,7 +149,7 @@ def two_headed(model: Model) -> Heads:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MemberMixture:
     """Members (b, d) of equal weight: the spread of their means, and the mean of their variances."""
 
     heads: Heads = field(repr=False)

@@ -21,7 +21,7 @@ from rue.core.nested import map_leaves
 from rue.core.randomness import generator
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers, wrapped_module
-from rue.methods.integrated.training import Adam, Objective, TrainingSets, fitting_many, stack, train
+from rue.methods.integrated.training import Adam, BatchObjective, TrainingSets, fitting_many, stack, train
 from rue.models.torch.module import ModuleCore, module_core
 
 GRID = 100  # values of the noise that are tried before the best is refined
@@ -171,7 +171,7 @@ class Thinned:
             )
         return cls(model, thinned, module, tuple(layers), tuple(part.in_features for part in layers.values()))
 
-    def objective(self, n: int) -> Objective:
+    def objective(self, n: int) -> BatchObjective:
         """The wrapped model's objective under dropout, each batch with the rate of its training set."""
 
         def objective(theta: Tensor, inputs: Any, targets: Any, weights: Tensor) -> Tensor:

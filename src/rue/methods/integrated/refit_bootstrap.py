@@ -70,9 +70,9 @@ class RefitBootstrap:
                 fit.auditor(made, {}, drawn=made) for fit, made in zip(fits, self._members(fits, thetas), strict=True)
             ]
 
-    def _members(self, fits: Sequence[Fitting], thetas: Tensor) -> "list[Refits]":
+    def _members(self, fits: Sequence[Fitting], thetas: Tensor) -> "list[RefitMembers]":
         factors = [self.resampler.member_factor(fit.data.units) for fit in fits]
-        return [Refits(SampledMembers(own, factor)) for own, factor in zip(thetas, factors, strict=True)]
+        return [RefitMembers(SampledMembers(own, factor)) for own, factor in zip(thetas, factors, strict=True)]
 
     def _refit(self, fits: Sequence[Fitting]) -> Tensor:
         sets, weight = stack(fits, self.seed)
@@ -99,7 +99,7 @@ class RefitBootstrap:
 
 
 @dataclass(frozen=True)
-class Refits:
+class RefitMembers:
     """Trained members; that their mean leaves the prediction is part of the answer, not a warning."""
 
     ensemble: SampledMembers

@@ -34,7 +34,7 @@ def read(net: Any, loss: Any, l2: Any) -> Model:
     private = _private(net)
     private.module_.eval()
     module = private.module_
-    criterion = _criterion(net) if loss is None else Criterion(loss)
+    criterion = _criterion(net) if loss is None else SkorchCriterion(loss)
     decay = _weight_decay(net) if l2 is None else l2
     if criterion.logarithm:
         module, decay = LogProbabilities(module), _inside(decay)
@@ -52,7 +52,7 @@ def read(net: Any, loss: Any, l2: Any) -> Model:
 
 
 @dataclass(frozen=True)
-class Criterion:
+class SkorchCriterion:
     """What the rows' losses are, averaged, and whether the module returns the probabilities of it."""
 
     loss: Any  # as `rue.wrap` takes it
@@ -72,7 +72,7 @@ class LogProbabilities(nn.Module):
         return torch.log(shares + torch.finfo(shares.dtype).eps)
 
 
-def _criterion(net: Any) -> Criterion:
+def _criterion(net: Any) -> SkorchCriterion:
     criterion = net.criterion_
     if not type(net).get_loss.__module__.startswith("skorch"):
         raise ModelError(f"{type(net).__name__} has a get_loss of its own; say loss= and l2=, as for net.module_")
@@ -90,8 +90,8 @@ def _criterion(net: Any) -> Criterion:
         _refuse_weighted_batches(criterion, net)
     if isinstance(criterion, nn.NLLLoss):
         weight = None if criterion.weight is None else criterion.weight.tolist()
-        return Criterion(cross_entropy(0.0, weight), logarithm=isinstance(net, NeuralNetClassifier))
-    return Criterion(criterion)
+        return SkorchCriterion(cross_entropy(0.0, weight), logarithm=isinstance(net, NeuralNetClassifier))
+    return SkorchCriterion(criterion)
 
 
 def _refuse_weighted_batches(criterion: Any, net: Any) -> None:

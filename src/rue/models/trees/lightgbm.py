@@ -20,7 +20,7 @@ from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 SPLITS = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
 NUMBERS = {"threshold": np.float64, "leaf_value": np.float64, "cat_threshold": np.uint32}  # the rest is whole
 
-Lines = Mapping[str, str]
+KeyedLines = Mapping[str, str]
 """Lines of key=value, by key."""
 
 
@@ -58,7 +58,7 @@ def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
     return tree_estimator(ensemble, TreeSource(leaf, facts={"library": f"LightGBM, from {path.name}"}), l2)
 
 
-def _parsed(text: str) -> tuple[Lines, list[Lines], Lines, list[list[Any]]]:
+def _parsed(text: str) -> tuple[KeyedLines, list[KeyedLines], KeyedLines, list[list[Any]]]:
     """The header, the trees, the settings, and the categories of a frame's columns in the order of their numbers."""
     trees, end, rest = text.partition("\nend of trees")
     head, *blocks = trees.split("\nTree=")
@@ -77,7 +77,7 @@ def _parsed(text: str) -> tuple[Lines, list[Lines], Lines, list[list[Any]]]:
     return _lines(head), lines, {key: value for key, _, value in settings}, columns
 
 
-def _lines(block: str) -> Lines:
+def _lines(block: str) -> KeyedLines:
     """Lines of key=value; a word alone is a key."""
     pairs = [(key, value) for key, _, value in (line.partition("=") for line in block.splitlines()) if key]
     if len(dict(pairs)) < len(pairs):
@@ -85,11 +85,11 @@ def _lines(block: str) -> Lines:
     return dict(pairs)
 
 
-def _array(lines: Lines, name: str) -> NDArray[Any]:
+def _array(lines: KeyedLines, name: str) -> NDArray[Any]:
     return np.array(lines[name].split(), dtype=NUMBERS.get(name, np.int64))
 
 
-def _tree(lines: Lines, width: int) -> StoredTree:
+def _tree(lines: KeyedLines, width: int) -> StoredTree:
     sets = [_array(lines, name) for name in ("cat_boundaries", "cat_threshold") if lines.get("num_cat", "0") != "0"]
     tree = StoredTree(*(_array(lines, name) for name in (*SPLITS, "leaf_value")), *sets, width=width)
     if not int(lines["num_leaves"]) == len(tree.values) == len(tree.left) + 1:
@@ -97,7 +97,7 @@ def _tree(lines: Lines, width: int) -> StoredTree:
     return tree
 
 
-def _ensemble(header: Lines, values: Sequence[Array], settings: Lines, given: LossChoice) -> BoostedTrees:
+def _ensemble(header: KeyedLines, values: Sequence[Array], settings: KeyedLines, given: LossChoice) -> BoostedTrees:
     objective, *extra = header.get("objective", "custom").split() or ["custom"]
     boosting = settings.get("boosting", "gbdt")
     if "average_output" in header or boosting in ("rf", "dart"):
@@ -120,7 +120,7 @@ def _ensemble(header: Lines, values: Sequence[Array], settings: Lines, given: Lo
     )
 
 
-def _losses(settings: Lines) -> dict[str, Callable[[], Loss]]:
+def _losses(settings: KeyedLines) -> dict[str, Callable[[], Loss]]:
     positive = bounded(settings.get("scale_pos_weight", 1))
     if settings.get("is_unbalance", "0") == "1":
         raise OpaqueError("is_unbalance=True weighs classes by numbers that are not stored; use scale_pos_weight")
