@@ -74,9 +74,9 @@ def walks() -> None:
         optional = [one.name for one in dataclasses.fields(kind) if "None" in str(one.type)]
         print(f"{'optional fields of ' + kind.__name__:45s} {len(optional)} of {len(dataclasses.fields(kind))}")
     steps: dict[str, Callable[[], object]] = {
-        "LinearRUE, wrap to audit": lambda: rue.LinearRUE()
-        .fit(rue.wrap(net, loss="squared_error", l2=1.0), (X, y))
-        .audit(X[:5]),
+        "LinearRUE, wrap to audit": lambda: (
+            rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (X, y)).audit(X[:5])
+        ),
         "LinearRUE, a fitted auditor's audit": lambda: linear.audit(X[:5]),
         "default, wrap to audit": lambda: rue.audit(net, train=(X, y), inputs=X[:5], loss="squared_error"),
         "default, a fitted auditor's audit": lambda: default.audit(X[:5]),

@@ -179,7 +179,7 @@ def test_what_is_kept_of_all_models_together_stays_below_the_limit(made, monkeyp
 def test_tangents_at_other_parameters_have_the_jacobians_of_their_network(name, made):
     case = cases.CASES[name]()
     rows, bound = training_rows((case.X, case.y), case.wrap())
-    tangent = at_own(bound, bound.centre, 1.0)
+    tangent = at_own(bound, bound.objective.centre, 1.0)
     moved = tangent.at(tangent.theta + 0.1)
     plain = torch.cat([g for _, g in gradient_batches(moved, rows)])
     before = made["Jacobian"]

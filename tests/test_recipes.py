@@ -469,7 +469,7 @@ def test_a_fresh_head_is_shrunk_towards_zero_and_frozen_parts_and_buffers_are_pa
     torch.testing.assert_close(parts["0.weight"], start["0.weight"])
     assert not parts["2.weight"].any()
     assert not parts["2.bias"].any()
-    assert not rue.wrap(net, loss=nn.MSELoss(), l2=L2).centre.any()
+    assert not rue.wrap(net, loss=nn.MSELoss(), l2=L2).core.centre.any()
 
 
 class Tied(nn.Module):
@@ -502,18 +502,18 @@ def test_the_centre_of_a_projection_is_its_nearest_point_in_least_squares():
     for l2, size in (({"*.weight": L2, "0.bias": 5.0}, 6), (L2, 8), ({"*.weight": L2}, 30), (None, 4)):
         model = rue.wrap(net, loss=nn.MSELoss(), l2=l2, centre=centre)
         rows, bound = training_rows((X, y), model)
-        seen = Projection(size=size).view(bound, rows)
+        seen = Projection(size=size).view(bound.core, rows)
         basis = np.concatenate([seen.directions.numpy(), np.eye(len(bound.theta))[seen.free.numpy()]])
-        nearest = np.linalg.lstsq(basis.T, (bound.centre - bound.theta).numpy(), rcond=None)[0]
+        nearest = np.linalg.lstsq(basis.T, (bound.core.centre - bound.theta).numpy(), rcond=None)[0]
         np.testing.assert_allclose(seen.centre.numpy(), nearest, rtol=1e-6, atol=1e-8)
         assert seen.centre.shape == seen.theta.shape
-        exact = Cholesky().view(bound, rows)
-        assert torch.equal(exact.centre, bound.centre)
+        exact = Cholesky().view(bound.core, rows)
+        assert torch.equal(exact.centre, bound.core.centre)
 
 
 def test_estimators_shrink_towards_zero():
     model = rue.wrap(Ridge().fit(X.numpy(), numbers(1).numpy()[:, 0]))
-    assert torch.equal(model.centre, torch.zeros_like(model.theta))
+    assert torch.equal(model.core.centre, torch.zeros_like(model.theta))
 
 
 def test_net_optimizer_and_start_are_as_they_were():
