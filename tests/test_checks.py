@@ -349,6 +349,17 @@ def test_the_best_constant_is_the_mean_and_the_log_odds():
         assert float(found) == pytest.approx(wanted, abs=1e-5)
 
 
+def test_the_standard_error_of_the_difference_counts_the_squares_of_the_weights():
+    weight = np.random.default_rng(1).uniform(0.1, 5.0, len(y))
+    ridge = Ridge(alpha=1.0).fit(X, y, sample_weight=weight)
+    share = weight / weight.sum()
+    better = 0.5 * ((y - share @ y) ** 2 - (y - ridge.predict(X)) ** 2)
+    mean = share @ better
+    error = np.sqrt(share**2 @ (better - mean) ** 2)
+    found = rue.LinearRUE().fit(rue.wrap(ridge), rue.Data(X, y, weight=weight)).check()
+    assert found["training fit"].value == pytest.approx(mean / error, rel=1e-4)
+
+
 def test_a_model_without_any_skill_is_amber():
     found = right("linear regression")
     net = nn.Linear(4, 1).double()

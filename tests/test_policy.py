@@ -158,6 +158,15 @@ def test_the_interval_of_a_share_leaves_out_the_row_that_set_the_threshold():
     assert (policy.error_rate.low, policy.error_rate.high) == pytest.approx(expected, abs=1e-9)
 
 
+def test_of_rows_tied_at_the_threshold_the_one_that_says_least_is_left_out():
+    """Ten rows of one score, three of them wrong: below, without a wrong one; above, without a right one."""
+    loss = np.arange(10) % 4 == 1
+    policy = Policy.by_share(audited(np.ones(10)), loss, WRONG, share=0.5)
+    assert (policy.error_rate.value, policy.error_rate.n) == (0.3, 10)
+    assert policy.error_rate.low == pytest.approx(stats.beta.ppf(0.025, 2, 8), abs=1e-9)  # 2 of 9
+    assert policy.error_rate.high == pytest.approx(stats.beta.ppf(0.975, 4, 6), abs=1e-9)  # 3 of 9
+
+
 def test_the_limit_of_the_cost_is_that_of_the_loss_and_that_of_the_share():
     score, loss = np.arange(500), np.arange(500) % 50 == 49
     policy = Policy.by_cost(audited(score), loss, WRONG, error=10, review=1, confidence=0.9)

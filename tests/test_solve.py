@@ -15,6 +15,7 @@ from rue.core.errors import NotConvergedError, NotPositiveDefiniteError
 from rue.core.randomness import generator
 from rue.core.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
 from rue.core.solve.choice import chosen_solver
+from rue.core.solve.residual import checked
 from rue.data.rows import training_rows
 
 SOLVERS = {
@@ -242,3 +243,49 @@ def test_a_float32_penalty_far_below_the_curvature_still_solves():
     audit = rue.LinearRUE(solver=Cholesky()).fit(model, (case.X, case.y)).audit(case.X_new)
     assert np.isfinite(audit.std).all()
     assert audit.facts["residual"] < 1e-6
+
+
+@pytest.mark.parametrize("worst", range(4))
+def test_the_residual_of_a_solve_is_that_of_its_worst_row(worst):
+    """The matrix is the identity, and a solve is wrong by one part in so many."""
+    wrong = torch.full((4, 1), 1e-9, dtype=torch.float64)
+    wrong[worst] = 3e-7
+    wanted = torch.randn(4, 5, generator=generator(0), dtype=torch.float64)
+    assert checked(lambda v: v, wanted, lambda v: v * (1 + wrong), 0.0).residual == pytest.approx(3e-7, rel=1e-6)
+
+
+@pytest.mark.parametrize("worst", range(4))
+@pytest.mark.parametrize("size", [2.0, float("nan")])
+def test_a_solve_that_fails_for_one_row_is_refused(worst, size):
+    wrong = torch.zeros(4, 1, dtype=torch.float64)
+    wrong[worst] = size
+    with pytest.raises(NotConvergedError):
+        checked(lambda v: v, torch.ones(4, 5, dtype=torch.float64), lambda v: v * (1 + wrong), 0.0)
+
+
+def test_a_solve_that_is_not_good_enough_is_repeated_for_what_it_left():
+    wanted = torch.randn(3, 5, generator=generator(0), dtype=torch.float64)
+    solved, residual = checked(lambda v: v, wanted, lambda v: 0.999 * v, 0.0)  # a thousandth is left each time
+    assert residual < 1e-6
+    torch.testing.assert_close(solved, wanted, rtol=1e-6, atol=0)
+
+
+def test_iterations_report_the_residual_of_their_worst_row():
+    curvature = curvature_of("softplus")
+    vectors = torch.randn(6, curvature.size, generator=generator(1), dtype=torch.float64)
+    solved, residual = ConjugateGradient(tolerance=1e-2, rank=0).factor(curvature, 0.4).solve(vectors)
+    left = solved.numpy() @ (curvature.dense().numpy() + 0.4 * np.eye(curvature.size)) - vectors.numpy()
+    relative = np.linalg.norm(left, axis=1) / np.linalg.norm(vectors.numpy(), axis=1)
+    assert residual == pytest.approx(relative.max(), rel=1e-6)
+    assert relative.max() > 1.1 * relative.min()
+
+
+def test_iterations_that_are_not_a_number_are_refused():
+    class Broken:
+        size, rank, device, dtype = 3, 3, torch.device("cpu"), torch.float64
+
+        def product(self, vectors):
+            return vectors * torch.nan
+
+    with pytest.raises(NotConvergedError, match="nan"):
+        ConjugateGradient(rank=0).factor(Broken(), 1.0).solve(torch.ones(2, 3, dtype=torch.float64))
