@@ -2,7 +2,6 @@
 
 import copy
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -286,6 +285,7 @@ def test_a_lasso_is_held_by_what_no_gradient_shows():
 
 
 def test_boosted_trees_leave_out_what_makes_no_sense_for_them():
+    lightgbm = pytest.importorskip("lightgbm")
     trees = lightgbm.LGBMRegressor(n_estimators=20, verbose=-1).fit(X, y)
     found = rue.LinearRUE().fit(rue.wrap(trees), (X, y)).check(X[:50] + 0.01)
     assert "trees" in found.left_out["at rest"]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
 
 from rue.core.errors import DataError, InputError, SettingError, ShapeError
 from rue.policy import Clipped, Exceeds, Policy, bounds
@@ -141,10 +140,14 @@ def test_p_values_are_the_binomial_tail_and_that_of_hoeffding_and_bentkus(rows, 
     assert bounds.p_value(k / 2, n, rate, binary=False) == pytest.approx(hoeffding_bentkus(k / 2, n, rate), rel=1e-9)
 
 
+def clopper_pearson(k, n):
+    return stats.binomtest(int(k), int(n)).proportion_ci(0.95, method="exact")
+
+
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_limits_of_a_share_are_those_of_clopper_and_pearson(rows):
     k, n = rows
-    low, high = proportion_confint(k, n, alpha=0.05, method="beta")
+    low, high = clopper_pearson(k, n)
     assert bounds.lower_limit(k, n, 0.025, binary=True) == pytest.approx(low, abs=1e-9)
     assert bounds.upper_limit(k, n, 0.025, binary=True) == pytest.approx(high, abs=1e-9)
 
@@ -153,7 +156,7 @@ def test_the_interval_of_a_share_leaves_out_the_row_that_set_the_threshold():
     score, loss = np.arange(50), np.arange(50) % 5 == 0
     policy = Policy.by_share(audited(score), loss, WRONG, share=0.4)
     assert policy.threshold == 30  # 19 above and the new row: 20 / 51
-    expected = proportion_confint(6, 30, alpha=0.05, method="beta")  # row 30, wrong, left out of 31 with 7
+    expected = clopper_pearson(6, 30)  # row 30, wrong, left out of 31 with 7
     assert (policy.error_rate.value, policy.error_rate.n) == (7 / 31, 31)
     assert (policy.error_rate.low, policy.error_rate.high) == pytest.approx(expected, abs=1e-9)
 
@@ -163,8 +166,8 @@ def test_of_rows_tied_at_the_threshold_the_one_that_says_least_is_left_out():
     loss = np.arange(10) % 4 == 1
     policy = Policy.by_share(audited(np.ones(10)), loss, WRONG, share=0.5)
     assert (policy.error_rate.value, policy.error_rate.n) == (0.3, 10)
-    assert policy.error_rate.low == pytest.approx(stats.beta.ppf(0.025, 2, 8), abs=1e-9)  # 2 of 9
-    assert policy.error_rate.high == pytest.approx(stats.beta.ppf(0.975, 4, 6), abs=1e-9)  # 3 of 9
+    assert policy.error_rate.low == pytest.approx(clopper_pearson(2, 9).low, abs=1e-9)
+    assert policy.error_rate.high == pytest.approx(clopper_pearson(3, 9).high, abs=1e-9)
 
 
 def test_the_limit_of_the_cost_is_that_of_the_loss_and_that_of_the_share():
