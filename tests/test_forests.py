@@ -157,7 +157,7 @@ def test_weights_are_those_of_the_training(kind):
     bags = counts(forest, N, weight)
     wanted = spread(literal(forest, X, y[:, None], X[:5], bags), Multinomial())[:, 0, 0]
     method = ForestRUE(meat="HC0")
-    with pytest.raises(DataError, match="not the rows it was grown on"):
+    with pytest.raises(DataError):
         method.fit(read_forest(forest), (X, y))
     with pytest.warns(RueWarning) if not forest.bootstrap else nullcontext():
         audit = method.fit(read_forest(forest), rue.Data(X, y, weight=weight)).audit(X[:5])

@@ -362,7 +362,7 @@ def test_columns_in_another_order_than_in_training_are_refused():
 
 def test_a_label_the_classifier_never_saw_is_refused():
     model = rue.wrap(lm.LogisticRegression().fit(X, TWO))
-    with pytest.raises(DataError, match="'maybe', are none of the classes"):
+    with pytest.raises(DataError, match="'maybe'"):
         rue.LinearRUE().fit(model, (X, np.where(LINE > 2, "maybe", TWO)))
 
 

@@ -160,7 +160,7 @@ def test_predict_is_the_modules_and_its_std_the_audits(method):
     np.testing.assert_array_equal(auditor.predict(case.X_new), audit.prediction)
     spread = audit.std if audit.total_std is None else audit.total_std
     if spread is None:
-        with pytest.raises(rue.errors.InputError, match="no standard deviation"):
+        with pytest.raises(rue.errors.InputError):
             auditor.predict(case.X_new, return_std=True)
     else:
         np.testing.assert_array_equal(auditor.predict(case.X_new, return_std=True)[1], spread)
