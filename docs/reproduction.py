@@ -43,7 +43,7 @@ def blocks(folder: Path) -> dict[str, str]:
     }
 
 
-def times(folder: Path) -> page.Rows:
+def times(folder: Path) -> page.TableRows:
     """What each of the published runs took."""
     facts = json.loads((folder / "facts.json").read_text())
     computing = sum(facts["seconds_by_part"].values()) / facts["processes"] / 60

@@ -1170,7 +1170,7 @@ AUDITS = [
         "The interval is asked to hold more than everything",
         lambda: audit().interval(1.5),
         SettingError,
-        r"level must lie between 0 and 1.*got 1.5",
+        r"level is 1.5, expected strictly between 0 and 1",
     ),
     BadInput(
         "The targets of log_prob have another length",

@@ -293,6 +293,45 @@ def calibrated_variance(G, r, l2, X, G_new, X_new, weights, power, expected):
 # Helpers
 
 
+def softmax_rows(X, k):
+    """∂f/∂θ (n, k, d) of k logits Wx + b, with θ the rows of W and then b."""
+    eye = np.eye(k)
+    return np.stack([np.hstack([np.kron(eye, x[None]), eye]) for x in X])
+
+
+def softmax_parts(J, theta, y):
+    """Slopes (n, k) and curvatures (n, k, k) of −log p of the labels."""
+    logits = J @ theta
+    p = np.exp(logits - logits.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    return p - np.eye(J.shape[1])[y], p[:, :, None] * np.eye(J.shape[1]) - p[:, :, None] * p[:, None, :]
+
+
+def softmax_fit(J, y, penalty, start=None):
+    """θ by Newton's method with a pseudo-inverse: what no probability feels never moves. `penalty` is (d,)."""
+    theta = np.zeros(J.shape[2]) if start is None else start
+    for _ in range(100):
+        slope, curvature = softmax_parts(J, theta, y)
+        gradient = np.einsum("nkd,nk->d", J, slope) + penalty * theta
+        if np.abs(gradient).max() < 1e-10:
+            return theta
+        H = np.einsum("nkd,nkj,nje->de", J, curvature, J) + np.diag(penalty)
+        theta = theta - np.linalg.pinv(H, rcond=1e-10, hermitian=True) @ gradient
+    raise AssertionError("Newton's method did not converge")
+
+
+def softmax_left_out(J, y, theta, penalty):
+    """Every row without itself, by one Newton step with an explicit pseudo-inverse: logits (n, k), leverages (n,)."""
+    slope, curvature = softmax_parts(J, theta, y)
+    inverse = np.linalg.pinv(
+        np.einsum("nkd,nkj,nje->de", J, curvature, J) + np.diag(penalty), rcond=1e-10, hermitian=True
+    )
+    own = J @ inverse @ J.transpose(0, 2, 1)
+    hat = curvature @ own
+    moved = own @ np.linalg.solve(np.eye(J.shape[1]) - hat, slope[:, :, None])
+    return J @ theta + moved[:, :, 0], np.trace(hat, axis1=1, axis2=2)
+
+
 def _twin(module):
     """A float64 copy on the CPU in eval mode, every parameter free; the module itself stays as it was."""
     return copy.deepcopy(module).cpu().double().eval().requires_grad_(True)

@@ -96,6 +96,19 @@ def test_public_modules_are_imported_under_their_public_names():
             assert import_module(f"rue.{name}") is getattr(rue, name)
 
 
+def test_classes_and_types_have_names_of_their_own():
+    owners = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                owners.setdefault(node.name, []).append(path)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if name[0].isupper() and not name.isupper():  # a type, not a constant
+                    owners.setdefault(name, []).append(path)
+    assert not {name: paths for name, paths in owners.items() if len(paths) > 1}
+
+
 def test_files_have_plain_names():
     for path in FILES:
         assert path.stem not in {"utils", "helpers", "common", "base", "misc"}

@@ -30,6 +30,10 @@ def few_trees():
         yield
 
 
+def with_degrees(audit, degrees):
+    return replace(audit, numbers=replace(audit.numbers, degrees=degrees))
+
+
 def ridge(X, y, l2=1.0):
     """A linear module at the minimum of Σ ½(y − f)² + ½ l2 ‖θ‖², the bias penalised too."""
     D, Y = np.hstack([X, np.ones((len(X), 1))]), np.asarray(y, dtype=float).reshape(len(X), -1)
@@ -415,7 +419,7 @@ TAILS = ("student", "gaussian")
 
 @pytest.mark.parametrize("degrees", [3.0, 7.0, inf])
 def test_the_density_integrates_to_one_with_the_stated_deviation(audited, degrees):
-    audit = replace(audited[1], degrees=degrees)
+    audit = with_degrees(audited[1], degrees)
     row = 3
 
     def density(value):
@@ -441,7 +445,7 @@ def test_the_density_of_several_outputs_is_scipys_multivariate_t(degrees):
     X, y = table(60)
     Y = np.stack([y, X[:, 0] - y], axis=1)
     audit = rue.CalibratedRUE().fit(wrap(ridge(X, Y)), (X, Y)).audit(X[:5])
-    audit, targets = replace(audit, degrees=degrees), audit.prediction + np.array([0.3, -1.0])
+    audit, targets = with_degrees(audit, degrees), audit.prediction + np.array([0.3, -1.0])
     for i, found in enumerate(audit.log_prob(targets)):
         shape = audit.total_covariance[i] * (degrees - 2) / degrees
         wanted = stats.multivariate_t(audit.prediction[i], shape, df=degrees).logpdf(targets[i])
@@ -522,7 +526,7 @@ def test_the_interval_is_jackknife_plus_with_real_refits_of_a_linear_model(group
         np.stack([oracles.predict_at(refit, oracles.flat(refit), rows) for refit, rows in zip(refits, at, strict=True)])
         for at in ([X[48:]] * 48, X[:48, None])
     )
-    scores = np.abs(Y[:48] - own[:, 0]) / auditor.left_out.spread
+    scores = np.abs(Y[:48] - own[:, 0]) / auditor.predictive.left_out.spread
     spread = audit.total_std.reshape(6, outputs)
     for level in (0.5, 0.9):
         lower, upper, said = audit.interval(level)
@@ -546,7 +550,7 @@ def test_the_full_conformal_interval_ends_where_refits_cease_to_accept():
         D = np.hstack([rows, np.ones((31, 1))])
         left, h = oracles.left_out_slopes(D, D @ _theta(ridge(rows, targets)) - targets, 1.0)
         assert h[-1] > 0
-        scores = np.abs(left[:30]) / auditor.left_out.spread[:, 0]
+        scores = np.abs(left[:30]) / auditor.predictive.left_out.spread[:, 0]
         return 1 + (scores >= np.abs(left[30]) / audit.total_std[i]).sum() > 0.2 * 31
 
     for i in range(3):

@@ -281,15 +281,15 @@ def test_a_perceptron_that_was_stopped_early_is_amber():
 
 def test_a_lasso_is_held_by_what_no_gradient_shows():
     found = rue.LinearRUE().fit(rue.wrap(Lasso(alpha=0.1).fit(X, y)), (X, y)).check()
-    assert "absolute values" in found.left_out["at rest"]
+    assert "absolute values" in found.skipped["at rest"]
 
 
 def test_boosted_trees_leave_out_what_makes_no_sense_for_them():
     lightgbm = pytest.importorskip("lightgbm")
     trees = lightgbm.LGBMRegressor(n_estimators=20, verbose=-1).fit(X, y)
     found = rue.LinearRUE().fit(rue.wrap(trees), (X, y)).check(X[:50] + 0.01)
-    assert "trees" in found.left_out["at rest"]
-    assert {"negative curvature", "linearisation", "mode"} <= set(found.left_out)
+    assert "trees" in found.skipped["at rest"]
+    assert {"negative curvature", "linearisation", "mode"} <= set(found.skipped)
     assert {"training fit", "duplicates", "leverage", "effective parameters"} <= {check.name for check in found}
     shuffled = np.random.default_rng(0).permutation(y)
     assert rue.LinearRUE().fit(rue.wrap(trees), (X, shuffled)).check()["training fit"].light == "red"
@@ -298,7 +298,7 @@ def test_boosted_trees_leave_out_what_makes_no_sense_for_them():
 def test_forests_leave_out_what_needs_an_objective_and_say_what_few_trees_do():
     forest = RandomForestRegressor(10, random_state=0).fit(X, y)
     found = rue.ForestRUE().fit(rue.wrap(forest), (X, y)).check(X[:50])
-    assert "no one objective" in found.left_out["at rest"]
+    assert "no one objective" in found.skipped["at rest"]
     assert {check.name for check in found} == {"training fit", "duplicates", "sampling error"}
     assert found["duplicates"].light == "red"
     assert found["sampling error"].light == "red"
@@ -459,7 +459,7 @@ def test_texts_that_were_padded_batch_by_batch_are_not_searched_for_duplicates()
     short = [(tokens[:6, :4], torch.arange(6.0)), (tokens[6:], torch.arange(6.0))]
     loader = DataLoader(short, batch_size=None)
     auditor = rue.LinearRUE().fit(rue.wrap(Bag(), loss="squared_error", l2=1.0), loader)
-    assert "padded" in auditor.check(tokens[6:]).left_out["duplicates"]
+    assert "padded" in auditor.check(tokens[6:]).skipped["duplicates"]
 
 
 def test_duplicates_are_green_at_the_natural_rate_amber_when_few_red_when_many():
@@ -606,7 +606,7 @@ def test_refits_that_raise_for_want_of_a_class_are_left_out():
     up = auditor.check(
         refit=lambda rows: LogisticRegression().fit(X[rows], labels[rows]), refits=2, seed=6
     )  # both lack row 0
-    assert "lack a class" in up.left_out["refits"]
+    assert "lack a class" in up.skipped["refits"]
     assert "at rest" in up
 
 
@@ -637,7 +637,7 @@ def test_one_check_that_cannot_be_made_takes_no_other_with_it(monkeypatch):
 
     monkeypatch.setitem(CHECKS, "training fit", refuses)
     found = right("linear regression").check()
-    assert found.left_out["training fit"] == "thresholds cross"
+    assert found.skipped["training fit"] == "thresholds cross"
     assert "at rest" in found
 
 
@@ -694,7 +694,7 @@ def test_the_light_of_a_check_up_is_the_worst_of_its_checks():
 def test_a_method_without_a_curvature_factors_none_that_is_too_large(monkeypatch):
     monkeypatch.setattr("rue.checks.subject.too_large", lambda *_: True)
     up = right("linear regression").check(rue.Homoscedastic())
-    assert "too large" in up.left_out["at rest"]
+    assert "too large" in up.skipped["at rest"]
     assert "at rest" in right("linear regression").check()
 
 
@@ -703,7 +703,7 @@ def test_methods_with_networks_of_their_own_are_searched_for_duplicates_only():
     method = rue.integrated.DeepEnsemble(members=2, training=rue.integrated.Adam(epochs=2))
     up = method.fit(rue.wrap(found.net, loss="squared_error", l2=2.0), (found.X, found.y)).check(found.X[:20])
     assert [check.name for check in up] == ["duplicates"]
-    assert "networks that it trained itself" in up.left_out["at rest"]
+    assert "networks that it trained itself" in up.skipped["at rest"]
 
 
 @pytest.mark.filterwarnings("ignore:the stated penalty is not the one:rue.errors.RueWarning")
@@ -729,7 +729,7 @@ def test_a_check_that_says_nothing_of_a_model_is_left_out_and_not_missing():
     X = draw.normal(size=(60, 3))
     y = X[:, 0] + 0.1 * draw.normal(size=60)
     boosted = rue.LinearRUE().fit(rue.wrap(GradientBoostingRegressor(n_estimators=5).fit(X, y)), (X, y)).check()
-    assert "at rest" in boosted.left_out
+    assert "at rest" in boosted.skipped
     assert set(boosted.missing) == {"duplicates", "refits"}  # no audited rows and no training callable were given
     forest = rue.ForestRUE().fit(rue.wrap(RandomForestRegressor(20).fit(X, y)), (X, y)).check(X[:5])
     assert forest.missing == {}

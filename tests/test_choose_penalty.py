@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal
 from torch import nn
 
+import oracles
 import rue
 from rue.calibrate.evidence import log_evidence
 from rue.calibrate.leaving_one_out import leave_one_out, reading
@@ -173,6 +174,31 @@ def test_a_best_value_at_the_end_of_the_grid_is_said(values, noise, wanted):
         choice = choose_penalty(ridge(X, y), values, (X, y))
     assert len(choice.warnings) == 1
     assert wanted in str(choice)
+
+
+def test_softmax_with_a_free_bias_is_chosen_by_the_pseudo_inverse_and_without_a_warning():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 3))
+    y = np.argmax(X @ random.normal(size=(3, 3)) + random.gumbel(size=(60, 3)), axis=1)
+    J, values = oracles.softmax_rows(X, 3), [0.03, 0.3, 3.0, 30.0]
+    expected = []
+    for value in values:
+        penalty = np.repeat([value, 0.0], [9, 3])
+        logits, leverage = oracles.softmax_left_out(J, y, oracles.softmax_fit(J, y, penalty), penalty)
+        own = logits[np.arange(60), y]
+        expected.append((np.mean(np.log(np.exp(logits).sum(1)) - own), leverage.sum()))
+
+    def train(value):
+        net = nn.Linear(3, 3).double()
+        theta = oracles.softmax_fit(J, y, np.repeat([value, 0.0], [9, 3]))
+        torch.nn.utils.vector_to_parameters(torch.tensor(theta), net.parameters())
+        return rue.wrap(net, loss="cross_entropy", l2={"weight": value, "bias": 0.0})
+
+    choice = choose_penalty(train, values, (X, y))
+    found = [(trial.loss, trial.effective_parameters) for trial in choice.trials]
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    assert choice.value == values[int(np.argmin([loss for loss, _ in expected]))]
+    assert choice.warnings == ()
 
 
 def test_nothing_is_smaller_than_no_penalty():

@@ -172,7 +172,7 @@ bad_inputs = {
     "labels that were not calibrated": (
         lambda: HeldOutScores(ONE).reach(0.5, np.array(["a"])),
         SettingError,
-        "",
+        None,
     ),
     "one label for all": (lambda: HeldOutScores(ONE, ONE).reach(0.5, np.array(1.0)), ShapeError, "one label per new"),
     "text for numbers": (

@@ -466,7 +466,7 @@ bad_inputs = {
     "a tolerance nan": (lambda: evaluate.auc(two, two, np.nan), "above the tolerance nan"),
     "an infinite tolerance": (lambda: evaluate.auc_curve(two, two, [np.inf]), "tolerances is inf at row 0"),
     "equal errors, mean AUC": (lambda: evaluate.mean_auc(two, [3, -3]), "no percentile of |error| has rows on both"),
-    "one smaller error": (lambda: evaluate.mean_auc(range(25), [0] + [3] * 24), ""),
+    "one smaller error": (lambda: evaluate.mean_auc(range(25), [0] + [3] * 24), "3"),
     "equal errors, C-index": (lambda: evaluate.c_index(two, [3, -3]), "all 2 rows have |error| 3"),
     "everything deferred": (
         lambda: evaluate.deferral(two, two, 0.9),

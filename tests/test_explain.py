@@ -196,7 +196,7 @@ def test_the_split_names_the_right_reason_on_every_kind_of_model(kind, features)
 def test_percentiles_of_training_rows_are_even_when_each_is_left_out():
     """A row that is left out ranks among the others as any of them: no row looks usual because it was trained on."""
     auditor = rue.LinearRUE().fit(rue.wrap(RIDGE), (X, y))
-    usual = auditor.lens.usual(0)
+    usual = auditor.trained.lens.usual(0)
     assert len(usual.density) == 120
     assert (usual.density > np.array([auditor.audit(X).explain(i).density.value for i in range(120)])).all()
 
@@ -217,7 +217,7 @@ def test_the_size_of_a_block_never_changes_an_explanation(cells):
 
 def test_no_more_than_a_block_of_pairs_is_looked_at_together(monkeypatch):
     audit, seen = ridge(), []
-    look = type(audit.explainer.func.__self__.lens).look
+    look = type(audit.explainer.func.__self__.trained.lens).look
 
     def counted(self, inputs, contrast):
         seen.append(len(inputs))

@@ -294,7 +294,7 @@ def test_networks_have_cv_plus():
             lambda _: 1 / 0,
             "training a copy of the model failed, ZeroDivisionError: division by zero; refit= must train",
         ),
-        (lambda _: None, ""),
+        (lambda _: None, "None"),
     ],
 )
 def test_a_training_that_fails_says_so(refit, said):

@@ -174,6 +174,62 @@ def test_twenty_refits_of_a_generalised_linear_model_move_nearly_so(loss):
     assert compared.slope == pytest.approx(1.0, abs=0.15)
 
 
+def softmax(penalty, seed=0, n=90):
+    """Three classes by a linear softmax model at its optimum, under l2 = (on weights, on biases)."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 2))
+    y = np.argmax(X @ random.normal(size=(2, 3)) + random.gumbel(size=(n, 3)), axis=1)
+    coefficients = np.repeat(penalty, [6, 3])
+    J = oracles.softmax_rows(X, 3)
+    return X, y, J, coefficients, oracles.softmax_fit(J, y, coefficients)
+
+
+def softmax_model(theta, penalty):
+    net = nn.Linear(2, 3).double()
+    torch.nn.utils.vector_to_parameters(torch.tensor(theta), net.parameters())
+    return rue.wrap(net, loss="cross_entropy", l2={"weight": penalty[0], "bias": penalty[1]})
+
+
+SOFTMAX_PENALTIES = pytest.mark.parametrize("penalty", [(0.0, 0.0), (0.5, 0.0)], ids=["none", "none on the bias"])
+
+
+@SOFTMAX_PENALTIES
+def test_logits_that_may_rise_together_are_left_out_of_the_curvature_and_not_damped(penalty):
+    X, y, J, coefficients, theta = softmax(penalty)
+    found = leave_one_out(softmax_model(theta, penalty), (X, y))
+    logits, leverage = oracles.softmax_left_out(J, y, theta, coefficients)
+    np.testing.assert_allclose(
+        found.prediction - found.prediction.mean(1, keepdims=True),
+        logits - logits.mean(1, keepdims=True),
+        rtol=1e-8,
+        atol=1e-10,
+    )
+    np.testing.assert_allclose(found.leverage, leverage, rtol=1e-8, atol=1e-10)
+    assert found.facts["damping"] == 0
+    assert found.facts["flat_directions"] == (3 if penalty == (0.0, 0.0) else 1)
+
+
+def test_without_a_penalty_the_effective_parameters_of_softmax_are_those_that_differences_have():
+    X, y, _, _, theta = softmax((0.0, 0.0))
+    found = leave_one_out(softmax_model(theta, (0.0, 0.0)), (X, y))
+    assert found.effective_parameters == pytest.approx(6, abs=1e-8)  # 9, of which 3 move no probability
+
+
+@SOFTMAX_PENALTIES
+def test_refits_of_a_softmax_model_move_as_influence_says(penalty):
+    X, y, J, coefficients, theta = softmax(penalty, n=900)  # so many that one step is within two per cent of a refit
+
+    def refit(kept):
+        return softmax_model(oracles.softmax_fit(J[kept], y[kept], coefficients, theta), penalty)
+
+    compared = compare_with_refits(softmax_model(theta, penalty), (X, y), refit, count=20)
+    said, done = (
+        change - change.mean(1, keepdims=True) for change in (compared.influence_change, compared.refit_change)
+    )
+    assert np.corrcoef(said.ravel(), done.ravel())[0, 1] > 0.999
+    assert (said * done).sum() / (said**2).sum() == pytest.approx(1, abs=0.02)
+
+
 def softplus_network(seed):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -299,6 +355,12 @@ def test_too_many_effective_parameters_are_said():
         found = leave_one_out(model, data)
     assert found.effective_parameters / 6 > 0.3
     assert len(found.facts["warnings"]) == 1
+
+
+def test_of_logits_that_count_by_their_differences_one_is_not_free():
+    X, y = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 3, axis=0), np.arange(9) % 3  # any label is as likely
+    with pytest.warns(RueWarning, match=r"6.0 effective parameters for 9 rows of 2 free outputs are a share of 0.33"):
+        leave_one_out(softmax_model(np.zeros(9), (0.0, 0.0)), (X, y))
 
 
 def test_a_row_that_alone_determines_a_parameter_cannot_be_left_out():

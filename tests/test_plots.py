@@ -470,12 +470,12 @@ mistakes = {
     "a shorter x of a kernel": (
         lambda: plots.kernel(explanation(5), three),
         ShapeError,
-        "",
+        r"x has shape \(3,\)",
     ),
     "a table on the map": (
         lambda: plots.influence_map(explanation(3), three, np.ones((3, 2))),
         ShapeError,
-        "",
+        r"y has shape \(3, 2\)",
     ),
     "nan on the map": (
         lambda: plots.influence_map(explanation(3), three, [0, np.nan, 1]),
@@ -505,7 +505,7 @@ mistakes = {
     "several rows to vary": (
         lambda: plots.score_along(linear_auditor(), linear_case.X_new, 0, three),
         ShapeError,
-        "",
+        "row has shape",
     ),
     "a frame of several rows": (
         lambda: plots.score_along(linear_auditor(), pd.DataFrame(np.ones((2, 3))), 0, three),

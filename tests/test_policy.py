@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rue.core.errors import DataError, InputError, SettingError, ShapeError
-from rue.policy import Clipped, Exceeds, Policy, bounds
+from rue.policy import Clipped, Exceeds, Policy, Wrong, bounds
 
 WRONG = Exceeds(0.5)  # with predictions of zero and targets of 0 or 1, the targets are the losses
 SIZE = Clipped(1.0)
@@ -535,6 +535,66 @@ class Doubled:
         return 2 * np.ones(len(y))
 
 
+@dataclass(frozen=True)
+class Labelled(Fake):
+    """An audit of a classifier that always says "a"."""
+
+    label: np.ndarray = None
+
+
+@dataclass(frozen=True)
+class Returning:
+    """A loss that returns what it is told."""
+
+    returned: object
+    binary: bool = False
+
+    def __call__(self, prediction, y):
+        return self.returned
+
+
+rows_of_labels = Labelled(np.arange(10.0), np.zeros(10), label=np.array(["a"] * 10))
+LABELS = np.array(["a"] * 8 + ["b"] * 2)
+IMPROPER = {
+    "a loss of zero or five": (np.where(LABELS == "a", 0, 5), DataError, "the loss is 5 at row 8, expected between 0"),
+    "a negative loss": (np.full(10, -0.1), DataError, "the loss is -0.1 at row 0, expected between 0 and 1"),
+    "a loss that is NaN": (np.where(LABELS == "a", 0, np.nan), DataError, "the loss is nan at row 8"),
+    "a loss of other rows": (np.zeros(9), ShapeError, r"shape \(9,\), expected one value per row \(10,\)"),
+    "one loss for all rows": (0.0, ShapeError, r"shape \(\), expected one value per row"),
+    "a loss in two columns": (np.zeros((10, 1)), ShapeError, r"shape \(10, 1\), expected one value per row"),
+    "a loss in words": (np.array(["a"] * 10), DataError, "the loss returned no numbers"),
+}
+
+
+@pytest.mark.parametrize("audit", [rows_of_labels, ten], ids=["labels", "numbers"])
+@pytest.mark.parametrize(("returned", "error", "message"), IMPROPER.values(), ids=IMPROPER.keys())
+def test_no_policy_is_made_of_an_improper_loss(returned, error, message, audit):
+    y = zeros if audit is ten else LABELS
+    for choose in (
+        lambda loss: Policy.by_risk(audit, y, loss, risk=0.3),
+        lambda loss: Policy.by_error_rate(audit, y, loss, rate=0.3),
+        lambda loss: Policy.by_cost(audit, y, loss, error=10, review=1),
+        lambda loss: Policy.by_share(audit, y, loss, share=0.5),
+    ):
+        with pytest.raises(error, match=message):
+            choose(Returning(returned))
+
+
+@pytest.mark.parametrize("audit", [rows_of_labels, ten], ids=["labels", "numbers"])
+def test_a_loss_that_calls_itself_binary_must_be_zero_or_one(audit):
+    y = zeros if audit is ten else LABELS
+    with pytest.raises(DataError, match=r"the loss is 0\.5 at row 0, expected 0 or 1"):
+        Policy.by_risk(audit, y, Returning(np.full(10, 0.5), binary=True), risk=0.5)
+
+
+def test_a_loss_of_booleans_counts_as_zero_and_one():
+    wrong = Returning(LABELS != "a", binary=True)
+    for audit, y in ((rows_of_labels, LABELS), (ten, zeros)):
+        policy = Policy.by_risk(audit, y, wrong, risk=0.3)
+        assert policy.threshold == Policy.by_risk(rows_of_labels, LABELS, Wrong(), risk=0.3).threshold == 9.0
+        assert policy.error_rate.value == pytest.approx(0.2)
+
+
 MISTAKES = {
     "a score is nan": (
         lambda: Policy.by_share(audited([1.0, np.nan]), share=0.5),
@@ -546,7 +606,7 @@ MISTAKES = {
         DataError,
         "score is inf at row 0",
     ),
-    "no audit": (lambda: Policy.by_share(np.arange(10.0), share=0.5), InputError, ""),
+    "no audit": (lambda: Policy.by_share(np.arange(10.0), share=0.5), InputError, "ndarray"),
     "no rows": (lambda: Policy.by_share(audited([]), share=0.5), ShapeError, "at least one row; audit some rows"),
     "all rows are scarce": (
         lambda: Policy.by_share(audited([1.0, 2.0], [True, True]), share=0.5),

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from rue import losses
 from rue.core.errors import DataError, ModelError, SettingError, ShapeError
 from rue.core.solve import Cholesky, Projection
 from rue.data.rows import training_rows
-from rue.models.estimator import EstimatorModel
+from rue.models.estimator import EstimatorBoundary
 from snapshot import changed, module_picture, world_picture
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -231,7 +231,7 @@ def test_the_gaussian_of_a_mean_and_a_variance_is_torchs(reduction, full):
     theirs = gradient(penalised(net, criterion(outputs[:, 0], y, outputs[:, 1])), net)
     model = rue.wrap(net, loss=criterion, l2=L2)
     assert_proportional(our_gradient(model, (X, y)), theirs)
-    rule, at = model.rule, outputs.detach()
+    rule, at = model.core.stated_loss, outputs.detach()
     for i in range(N):
         automatic = torch.autograd.functional.hessian(lambda f, i=i: rule.value(f[None], y[i : i + 1])[0], at[i])
         torch.testing.assert_close(rule.hessian(at[i : i + 1], y[i : i + 1])[0], automatic)
@@ -284,7 +284,9 @@ def test_class_weights_are_counted_over_all_batches_of_a_loader_and_through_an_e
     loader = DataLoader(TensorDataset(X, y), batch_size=5)
     theirs = gradient(penalised(net, criterion(net(X), y)), net)
     assert_proportional(our_gradient(model, loader), theirs)
-    labelled = EstimatorModel(model, lambda x: x, lambda x: x, encode=lambda names: names - 10)
+    labelled = replace(
+        model, boundary=EstimatorBoundary(model.boundary, lambda x: x, lambda x: x, encode=lambda names: names - 10)
+    )
     _, bound = training_rows((X, y + 10), labelled)
     assert bound.describe()["penalty_scale"] == pytest.approx(4 * 5.5)
 
@@ -324,9 +326,9 @@ class Doubled(nn.MSELoss):
     ("loss", "error", "said"),
     [
         (nn.SmoothL1Loss(beta=0.0), ModelError, 'the nearest loss that has one is loss="huber"'),
-        (nn.L1Loss(), ModelError, ""),
-        (functional.l1_loss, ModelError, ""),
-        (nn.L1Loss, ModelError, ""),
+        (nn.L1Loss(), ModelError, "absolute"),
+        (functional.l1_loss, ModelError, "absolute"),
+        (nn.L1Loss, ModelError, "absolute"),
         (nn.CrossEntropyLoss, ModelError, "CrossEntropyLoss"),
         (nn.BCEWithLogitsLoss(pos_weight=torch.ones(2, 2)), ModelError, r"has shape \(2, 2\), expected one number"),
         (Doubled(), ModelError, "Doubled gives one number for a whole batch, and only torch's own"),

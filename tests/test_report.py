@@ -511,7 +511,7 @@ def test_a_score_of_pure_noise_is_not_called_better_than_a_coin(fitted):
     draw = np.random.default_rng(1)
     failed = draw.random((200, 1)) < 0.3
     found = rankings(draw.normal(size=200), {"other": draw.normal(size=200)}, failed)
-    assert [one.says for one in found[1:]] == ["no clear difference", "no clear difference"]
+    assert [one.comparison for one in found[1:]] == ["alike", "alike"]
 
 
 def test_few_failures_have_no_interval_and_no_winner():
@@ -521,7 +521,7 @@ def test_few_failures_have_no_interval_and_no_winner():
     found = rankings(np.arange(50.0), {"other": -np.arange(50.0)}, failed)
     assert found[0].auc.value == 1.0
     assert found[0].auc.low is None
-    assert {one.says for one in found[1:]} == {"too few to tell"}
+    assert {one.comparison for one in found[1:]} == {"too few"}
 
 
 def test_few_rows_have_no_bootstrap_interval(fitted):
@@ -714,8 +714,8 @@ def test_of_twelve_thousand_rows_the_ten_thousand_least_reliable_are_shown():
     [
         ({"level": 90}, SettingError, "write 90 % as 0.9"),
         ({"ids": [1, 2]}, ShapeError, "give one for each"),
-        ({"group": {"sex": [1, 2]}}, ShapeError, ""),
-        ({"targets": [1.0, 2.0]}, ShapeError, ""),
+        ({"group": {"sex": [1, 2]}}, ShapeError, "'sex'"),
+        ({"targets": [1.0, 2.0]}, ShapeError, "(2,)"),
         ({"targets": np.full(142, np.nan)}, DataError, "142"),
         ({"targets": ["a"] * 142}, DataError, "as numbers"),
     ],
@@ -934,3 +934,60 @@ def test_long_numbers_are_ids_as_text(fitted):
     ids = [2**53, 2**53 + 1, -(2**60), *range(len(X) - 3)]
     found = rue.report(auditor, X, y, ids=ids, baselines=False).document["predictions"]["id"]
     assert found[:4] == [2**53, str(2**53 + 1), str(-(2**60)), 0]
+
+
+# ------------------------------------------------------------------------------------------ sections and methods
+
+
+def test_every_section_is_a_file_with_a_function_of_its_name(document):
+
+    from rue.reports import sections
+
+    files = {path.stem for path in Path(sections.__file__).parent.glob("*.py")} - {"__init__"}
+    names = [section.__name__ for section in sections.SECTIONS]
+    assert sorted(names) == sorted(files)
+    assert names == [section["id"] for section in document["sections"]]
+
+
+def test_no_report_knows_a_method_by_name():
+
+    from rue import methods, reports
+
+    names = [name for name in [*methods.__all__, *rue.integrated.__all__] if name != "rue"]
+    for path in Path(reports.__file__).parent.rglob("*.py"):
+        for name in names:
+            assert f'"{name}"' not in path.read_text(), f"{path.name} names {name}"
+
+
+def test_a_method_of_ones_own_is_reported_in_general_words_or_in_its_own():
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    from rue.auditing.meaning import Meaning, ScoreMeaning
+    from rue.core.concepts import Assessment
+    from rue.core.derivatives import outputs
+    from rue.methods.fitting import fitting
+
+    @dataclass(frozen=True)
+    class Size:
+        def fit(self, model, data):
+            with fitting(self, model, data) as fit:
+                return fit.auditor(lambda m, x: Assessment(outputs(m, x), score=outputs(m, x)[:, 0].abs()), {})
+
+    @dataclass(frozen=True)
+    class NamedSize(Size):
+        meaning: ClassVar[Meaning] = Meaning(
+            made="The {method} of the prediction.", score=ScoreMeaning("Its size.", "Its error.")
+        )
+
+    X, y = np.eye(4).repeat(3, axis=0), np.arange(12.0)
+    model = rue.wrap(Ridge().fit(X, y))
+    for method, lead, says in (
+        (Size(), "Size scores each prediction after training.", "The higher it is"),
+        (NamedSize(), "The NamedSize of the prediction.", "Its size."),
+    ):
+        document = rue.report(method.fit(model, (X, y)), X, baselines=False).document
+        made = {part["id"]: part for part in document["sections"]}
+        assert made["method"]["lead"] == lead
+        terms = next(block for block in made["use"]["blocks"] if block["id"] == "terms")
+        assert terms["rows"][0]["means"].startswith(says)

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from pypdf import PdfReader
 
 import report_samples
-from rue.reports.page.numbers import decimals, plain
+from rue.reports.page.numbers import decimals, readable
 from rue.reports.page.render import render
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -83,7 +83,7 @@ def shown_ids(page: Page) -> list[str]:
 def word(key: str, row: int) -> str:
     value = VALUES[key][row]
     alike = key in {"lower", "upper", "actual"}
-    return plain(value, decimals(VALUES["prediction" if alike else key]) if isinstance(value, float) else None)
+    return readable(value, decimals(VALUES["prediction" if alike else key]) if isinstance(value, float) else None)
 
 
 def status(page: Page) -> str:
@@ -120,10 +120,10 @@ def test_a_click_on_a_row_opens_its_card_with_its_numbers(open_page):
     assert PREDICTIONS["guarantee"] in card
     assert VALUES["tier"][row] in card
     for axis in PREDICTIONS["axes"]:
-        assert re.search(re.escape(axis["name"]) + r"\s+" + re.escape(plain(axis["values"][row])) + r" \(", card)
+        assert re.search(re.escape(axis["name"]) + r"\s+" + re.escape(readable(axis["values"][row])) + r" \(", card)
     for name in ("density", "misfit"):
-        assert plain(PREDICTIONS["split"][name][row], 1) in card
-        assert f"{plain(PREDICTIONS['split'][f'{name}_times'][row], 1)} times" in card
+        assert readable(PREDICTIONS["split"][name][row], 1) in card
+        assert f"{readable(PREDICTIONS['split'][f'{name}_times'][row], 1)} times" in card
 
 
 def test_the_card_lists_influential_rows_below_the_rows_own_values(open_page):
@@ -253,7 +253,7 @@ def test_a_point_of_a_chart_says_what_it_is_and_opens_its_card(open_page):
     where = (box["x"] + float(at[0]) * scale, box["y"] + float(at[1]) * scale)
     page.mouse.move(*where)
     read = figure.locator(".readout").inner_text()
-    assert plain(VALUES["prediction"][0]) in read
+    assert readable(VALUES["prediction"][0]) in read
     assert PREDICTIONS["id"][0] in read
     page.mouse.click(*where)
     assert page.inner_text("dialog[open] #card-title").endswith(PREDICTIONS["id"][0])
@@ -262,9 +262,11 @@ def test_a_point_of_a_chart_says_what_it_is_and_opens_its_card(open_page):
 def test_the_script_writes_numbers_as_the_page_does(open_page):
     page = open_page()
     values = [0, 1, -1, 0.5, 2.5, 12345, -98765.4321, 0.000123456, 1.5e-7, -3.25e12, 99.995, 1000.0, True, None, "word"]
-    assert page.evaluate("values => values.map((value) => plain(value))", values) == [plain(value) for value in values]
+    assert page.evaluate("values => values.map((value) => plain(value))", values) == [
+        readable(value) for value in values
+    ]
     assert page.evaluate("values => values.map((value) => plain(value, 1))", values[:12]) == [
-        plain(value, 1) for value in values[:12]
+        readable(value, 1) for value in values[:12]
     ]
 
 
@@ -410,9 +412,9 @@ def test_the_card_of_a_class_says_its_set_guarantee_probability_score_and_outcom
     values = {key: held["values"][key][row] for key in held["values"]}
     assert page.inner_text("#card-body .figure") == values["prediction"]
     assert f"90 % set: {values['set']}\n" in card
-    assert f"Probability: {plain(values['probability'], decimals(held['values']['probability']))}\n" in card
+    assert f"Probability: {readable(values['probability'], decimals(held['values']['probability']))}\n" in card
     assert f"Actual: {values['actual']}\n" in card
-    assert f"Score: {plain(values['score'], decimals(held['values']['score']))}\n" in card
+    assert f"Score: {readable(values['score'], decimals(held['values']['score']))}\n" in card
     assert f"Guarantee: {held['guarantee']}" in card
     assert "how much the margin between the two leading classes would change" in card
     assert grave(page) == []
@@ -426,10 +428,10 @@ def test_the_card_of_several_outputs_says_each_with_its_outcome_and_the_guarante
     card = page.inner_text("dialog[open]")
     assert page.inner_text("#card-body h3 >> nth=0") == "Prediction"
     assert f"Guarantee: {held['guarantee']}" in card
-    assert f"Score: {plain(held['values']['score'][row], decimals(held['values']['score']))}\n" in card
+    assert f"Score: {readable(held['values']['score'][row], decimals(held['values']['score']))}\n" in card
     for column in held["card"]:
         few = decimals(held["values"][column["key"]])
-        assert f"{column['label']}\n{plain(held['values'][column['key']][row], few)}\n" in card
+        assert f"{column['label']}\n{readable(held['values'][column['key']][row], few)}\n" in card
     assert "how much the explained output would change" in card
 
 

@@ -219,7 +219,7 @@ def test_the_dual_form_streams_its_rows_where_they_do_not_fit(monkeypatch):
     vectors = torch.randn(3, curvature.size, generator=generator(1), dtype=torch.float64)
     stored = Dual().factor(curvature, 0.0).solve(vectors).vectors
     monkeypatch.setattr("rue.solve.dual.free_bytes", lambda _: 16 * 8 * 58 * 7)  # blocks of at most seven rows
-    monkeypatch.setattr("rue.derivatives.CHUNK_BYTES", 8 * 58 * 2 * 2)
+    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 8 * 58 * 2 * 2)
     torch.testing.assert_close(Dual().factor(curvature, 0.0).solve(vectors).vectors, stored)
 
 

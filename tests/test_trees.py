@@ -14,7 +14,7 @@ from rue.core.errors import DataError, ModelError, SettingError
 from rue.data.features import coordinates
 from rue.data.rows import training_rows
 from rue.models.trees import scikit_learn as scikit_learn_trees
-from rue.models.trees.tree_model import LEAVES, Ensemble, leaf_penalty, tree_model
+from rue.models.trees.tree_model import LEAVES, BoostedTrees, TreeReading, leaf_penalty, tree_core
 from tree_cases import TOLERANCE, Case, cases, table, targets
 
 pytest.importorskip("lightgbm")
@@ -73,12 +73,12 @@ def test_the_gradient_of_a_row_is_its_pull_on_the_leaves_it_meets(case):
     model, X, y = fitted(case)
     rows, bound = training_rows((X, y), read(model))
     weights = torch.rand(2, len(X), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = weighted_gradients(bound, rows, weights)
+    gradients = weighted_gradients(bound, rows, weights)
     (batch,) = rows.batches()
     theta = bound.theta.clone().requires_grad_()
     for i in range(2):
         objective = (weights[i] * bound.loss(bound.predict(theta, batch.inputs), batch.targets)).sum()
-        torch.testing.assert_close(torch.autograd.grad(objective, theta)[0], found[i])
+        torch.testing.assert_close(torch.autograd.grad(objective, theta)[0], gradients[i])
 
 
 def test_a_projection_keeps_predictions_ranking_and_scale():
@@ -88,7 +88,7 @@ def test_a_projection_keeps_predictions_ranking_and_scale():
     y = targets(X)["number"]
     model = lightgbm.LGBMRegressor(n_estimators=60, num_leaves=8, n_jobs=1, verbose=-1).fit(X, y)
     exact = rue.wrap(model)
-    projected = replace(exact, core=tree_model(exact.core.ensemble, size=1024))
+    projected = replace(exact, core=tree_core(exact.core.ensemble, size=1024))
     new = table(200, seed=5)
     torch.testing.assert_close(
         projected.predict(projected.theta, projected.read(new)), exact.predict(exact.theta, exact.read(new))
@@ -102,11 +102,11 @@ def test_a_projection_keeps_predictions_ranking_and_scale():
 def test_many_leaves_are_projected_by_themselves():
     draw = np.random.default_rng(0)
     counts = np.full(151, 31)
-    ensemble = Ensemble(
+    ensemble = BoostedTrees(
         draw.normal(size=4681), counts, np.zeros(151, dtype=np.int64), np.zeros(1), rue.losses.squared_error(), 0.1, 0.0
     )
-    model = tree_model(ensemble)
-    inputs = model.read({LEAVES: draw.integers(0, 31, size=(4, 151)), POINTS: np.zeros((4, 1))})
+    model = tree_core(ensemble)
+    inputs = TreeReading().read(model, {LEAVES: draw.integers(0, 31, size=(4, 151)), POINTS: np.zeros((4, 1))})
     assert model.theta.shape == (4096,)
     place = inputs[LEAVES].numpy() + np.arange(0, 4681, 31)
     np.testing.assert_allclose(model.predict(model.theta, inputs)[:, 0], ensemble.values[place].sum(1))
@@ -137,7 +137,7 @@ def test_a_calibrated_audit_sees_points_and_not_leaf_numbers():
     ],
 )
 def test_the_penalty_is_l2_over_the_learning_rate_and_at_least_two_over_it(l2, rate, given, wanted):
-    ensemble = Ensemble(
+    ensemble = BoostedTrees(
         np.zeros(1), np.ones(1, dtype=int), np.zeros(1, dtype=int), np.zeros(1), rue.losses.squared_error(), rate, l2
     )
     assert leaf_penalty(ensemble, given)[0] == pytest.approx(wanted)

@@ -41,8 +41,8 @@ def targets(X: np.ndarray, seed: int = 1) -> dict[str, np.ndarray]:
 
 
 def cases() -> list[Any]:
-    found = [*_lightgbm(), *_xgboost(), *_catboost(), *_scikit_learn()]
-    return [pytest.param(case, id=case.name) for case in found]
+    every = [*_lightgbm(), *_xgboost(), *_catboost(), *_scikit_learn()]
+    return [pytest.param(case, id=case.name) for case in every]
 
 
 def _lightgbm() -> list[Case]:

@@ -11,13 +11,14 @@ from torch.optim import Optimizer
 
 from rue import calibrate, checks, evaluate, losses, plots, policy
 from rue.auditing.auditor import Auditor
-from rue.auditing.result import Audit, Interval
+from rue.auditing.intervals import Interval
+from rue.auditing.result import Audit
 from rue.calibrate import left_out
 from rue.calibrate.left_out import EvidenceRule
 from rue.calibrate.penalty import choose_penalty
 from rue.checks import Check, CheckUp
 from rue.core import curvature, errors, resample, solve
-from rue.core.concepts import Model
+from rue.core.model import Model
 from rue.core.progress import quiet
 from rue.data import tokens
 from rue.data.rows import Data

@@ -66,7 +66,7 @@ def test_the_score_is_the_root_of_the_covariances_trace_where_there_is_one(metho
     audit = plain(method, "convolution")[1]
     if audit.covariance is None:
         assert audit.std is None
-    elif audit.calibrated_covariance is not None:
+    elif audit.spread.calibrated is not None:
         np.testing.assert_allclose(audit.score**2, (audit.total_std**2).sum(1), rtol=1e-12)
     else:
         np.testing.assert_allclose(audit.score**2, np.einsum("mii->m", audit.covariance), rtol=1e-12)
@@ -88,8 +88,8 @@ def test_batch_size_does_not_change_the_audit(method, size):
 def test_chunks_of_one_row_do_not_change_the_audit(method, monkeypatch):
     case = case_of("convolution")
     whole = plain(method, "convolution")[1]
-    monkeypatch.setattr("rue.derivatives.CHUNK_BYTES", 1)
-    monkeypatch.setattr("rue.data.BATCH_BYTES", 1)
+    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 1)
+    monkeypatch.setattr("rue.data.rows.BATCH_BYTES", 1)
     monkeypatch.setattr("rue.methods.ensemble.MEMBER_BYTES", 1)
     np.testing.assert_allclose(audited(method, case).score, whole.score, rtol=1e-9)
 

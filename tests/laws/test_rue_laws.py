@@ -121,7 +121,7 @@ def test_streaming_over_rows_that_do_not_fit_changes_nothing(grouped, meat, monk
     data = rue.Data(case.X, case.y, group=np.arange(len(case.y)) // 2 if grouped else None)
     method = rue.LinearRUE(meat=meat, damping=Fixed(0.1))
     held = method.fit(case.wrap(), data).audit(case.X_new)
-    monkeypatch.setattr("rue.influence.free_bytes", lambda _: 1)
+    monkeypatch.setattr("rue.core.influence.free_bytes", lambda _: 1)
     streamed = method.fit(case.wrap(), data).audit(case.X_new)
     assert streamed.facts["streamed"]
     np.testing.assert_allclose(streamed.covariance, held.covariance, rtol=1e-9)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rue_paper import beyond, shift
-from rue_paper.markdown import Rows, crossed, markdown, read
+from rue_paper.markdown import TableRows, crossed, markdown, read
 from rue_paper.parts import SHIFTED
 from rue_paper.protocol import REGIONS, TITLES
 
@@ -42,7 +42,7 @@ def write(folder: Path) -> str:
     return "\n\n".join(parts)
 
 
-def scores(frame: "pd.DataFrame", column: str) -> Rows:
+def scores(frame: "pd.DataFrame", column: str) -> TableRows:
     """A score of every method, with its standard error where it is a mean over splits."""
     form = SCORES[column][1]
 
@@ -58,13 +58,13 @@ def scores(frame: "pd.DataFrame", column: str) -> Rows:
     return rows
 
 
-def intervals(frame: "pd.DataFrame", level: float) -> Rows:
+def intervals(frame: "pd.DataFrame", level: float) -> TableRows:
     """Coverage and mean width."""
     name = f"{100 * level:.0f}"
     return crossed(frame, lambda row: f"{100 * row[f'coverage_{name}']:.1f} ({row[f'width_{name}']:.3g})")
 
 
-def seconds(frame: "pd.DataFrame") -> Rows:
+def seconds(frame: "pd.DataFrame") -> TableRows:
     """Of one network and of the ensemble beside it."""
     rows = [["data", "one network, s", "of which audit, s", "ensemble, s", "ratio"]]
     for row in frame.to_dict("records"):
@@ -73,7 +73,7 @@ def seconds(frame: "pd.DataFrame") -> Rows:
     return rows
 
 
-def regions(frame: "pd.DataFrame", region: str) -> Rows:
+def regions(frame: "pd.DataFrame", region: str) -> TableRows:
     """Medians over features, and flags."""
     own = frame[frame["region"] == region]
     rows = [["", *(TITLES[name] for name in own["data"])]]

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from rue.calibrate.crowding import WARNED_OF
 from rue.calibrate.leaving_one_out import leave_one_out
 from rue.cli.paper_network import paper_network
-from rue.core.concepts import Model
 from rue.core.errors import RueWarning
+from rue.core.model import Model
 from rue.methods.integrated.architecture import flat
 from rue.methods.integrated.training import Settled
 from rue.models import wrap
@@ -21,7 +22,7 @@ from rue_paper.convergence import LeastSquares, LevenbergMarquardt
 RULE = Settled(every=5, fall=0.002)  # nats a row; of this network and of the ensemble beside it
 TRAINING = LevenbergMarquardt(RULE, passes=80)
 PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01)  # from the largest down
-CROWDED = 0.25  # effective parameters a row: above about .3 leave-one-out by influence is optimistic; a margin
+CROWDED = WARNED_OF - 0.05  # effective parameters a row: a margin below what leave-one-out by influence is warned of
 
 
 @dataclass(frozen=True)

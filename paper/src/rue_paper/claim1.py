@@ -30,7 +30,7 @@ from rue.core.resample import Multinomial, variance
 from rue.core.solve import NoDamping, SmallestEigenvalue
 from rue.evaluate.datasets.simulated import RANGE, simulated, simulated_surface
 from rue.methods import RUE
-from rue.methods.ensemble import Ensemble
+from rue.methods.ensemble import SampledMembers
 from rue.plots import COLOURS
 from rue_paper.figure1 import Curve, Fitted, fitted, minimise
 
@@ -70,7 +70,7 @@ class Row(NamedTuple):
     errors: int  # how many these are of
 
 
-class Spectrum(NamedTuple):
+class ModelSpectrum(NamedTuple):
     """The matrix [k(xᵢ, xⱼ)] over training inputs."""
 
     model: str
@@ -85,7 +85,7 @@ class Claim1:
     """What was measured."""
 
     rows: tuple[Row, ...] = field(repr=False)
-    spectra: tuple[Spectrum, ...]
+    spectra: tuple[ModelSpectrum, ...]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def network(n: int, seed: int, at: str) -> Situation:
     return Situation(net, X, y, torch.tensor(other.X), l2, SmallestEigenvalue())
 
 
-class Case(NamedTuple):
+class ClaimCase(NamedTuple):
     """A family of situations, and over how many data sets errors are collected."""
 
     model: str
@@ -134,11 +134,11 @@ class Case(NamedTuple):
 
 
 SAMPLED = (
-    Case("curve", curve, NO_PENALTY, 5),
-    Case("network", network, FIXED, NETWORKS),
-    Case("network", network, GROWING, NETWORKS),
+    ClaimCase("curve", curve, NO_PENALTY, 5),
+    ClaimCase("network", network, FIXED, NETWORKS),
+    ClaimCase("network", network, GROWING, NETWORKS),
 )
-CLOSED = tuple(Case("curve", curve, at, 20) for at in (FIXED, GROWING, NOT_FITTED))  # no members: cheap
+CLOSED = tuple(ClaimCase("curve", curve, at, 20) for at in (FIXED, GROWING, NOT_FITTED))  # no members: cheap
 
 
 def compute(seed: int = 0) -> Claim1:
@@ -191,7 +191,7 @@ def closed_forms(fit: Fitted, situation: Situation) -> tuple[Array, Array]:
 def members(fit: Fitted, situation: Situation, seed: int) -> tuple[Array, Array]:
     """Predictions of the same members of `RUE` through the network and along its gradient: both (POOL, m)."""
     auditor = RUE(members=POOL, seed=seed, damping=situation.damping).fit(fit.model, (situation.X, situation.y))
-    thetas = cast(Ensemble, auditor.assess).thetas
+    thetas = cast(SampledMembers, auditor.assess).thetas
     through = member_outputs(fit.model, thetas, situation.new)[..., 0]
     moved = (thetas - fit.model.theta) @ jacobian(fit.model, situation.new)[:, 0].T
     return through.numpy(), (outputs(fit.model, situation.new)[:, 0] + moved).numpy()
@@ -203,13 +203,13 @@ def deviations(predictions: Array, b: int) -> Array:
     return predictions[: groups * b].reshape(groups, b, -1).std(axis=1, ddof=1)
 
 
-def spectrum(model: str, situation: Situation) -> Spectrum:
+def spectrum(model: str, situation: Situation) -> ModelSpectrum:
     """Eigenvalues of the kernel matrix over the training inputs: an elementwise square, so none is negative (Schur)."""
     fit = situation.fitted()
     values = np.linalg.eigvalsh(fit.kernel(situation.X, situation.X))
     rounding = len(values) * np.finfo(float).eps * values[-1]
     ratio, rank = float(values[0] / values[-1]), int((values > rounding).sum())
-    return Spectrum(model, len(values), fit.model.theta.numel(), ratio, rank)
+    return ModelSpectrum(model, len(values), fit.model.theta.numel(), ratio, rank)
 
 
 def table(found: Claim1) -> "pd.DataFrame":

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from rue.core.concepts import Model
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.methods.integrated.training import Settled
 

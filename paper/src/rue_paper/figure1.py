@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from rue.core.arrays import Array
-from rue.core.concepts import Damping, Inverse, Model, TrainingSet
+from rue.core.concepts import Damping, Inverse, TrainingSet
 from rue.core.curvature import Hessian
 from rue.core.derivatives import jacobian, loss_gradient, outputs
 from rue.core.errors import NotConvergedError
+from rue.core.model import Model
 from rue.core.solve import NoDamping
 from rue.core.solve.choice import invert
 from rue.data.rows import training_rows

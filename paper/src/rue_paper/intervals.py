@@ -7,16 +7,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.auditing.result import Audit, Interval
+from rue.auditing.intervals import Interval
+from rue.auditing.result import Audit
 from rue.calibrate.conformal import rank
 from rue.calibrate.left_out import Influence
 from rue.core.arrays import Array
-from rue.core.concepts import Model
-from rue.core.errors import RueWarning
+from rue.core.errors import CrowdedWarning, RueWarning
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.data.features import Standardiser
 from rue.methods import CalibratedRUE, Homoscedastic
-from rue_paper.protocol import Problem
+from rue_paper.protocol import SplitProblem
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 HELD_OUT = 0.2  # of the training rows
@@ -26,19 +27,18 @@ MOST = 2_000  # test rows of a split that get intervals, the first: those of a s
 CONFORMAL = "split conformal"
 CONSTANT = "split conformal, constant spread"
 LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # no row is held out
-CROWDED = "effective parameters are"  # how influence warns of too many of them
 
 
 @dataclass(frozen=True)
 class Parted:
     """A split whose training rows are parted: a problem of the rows that are kept, in their units, and the others."""
 
-    kept: Problem
+    kept: SplitProblem
     X: Tensor = field(repr=False)  # (c, p), held out
     y: Array = field(repr=False)  # (c,)
 
 
-def hold_out(problem: Problem) -> Parted:
+def hold_out(problem: SplitProblem) -> Parted:
     """Part the training rows at random, and standardise everything by the kept ones alone."""
     n = len(problem.y)
     order = torch.randperm(n, generator=generator(HELD_OUT_SEED + problem.split)).to(problem.X.device)
@@ -63,12 +63,12 @@ def with_held_out(parted: Parted, model: Model, method: CalibratedRUE) -> dict[s
     return found
 
 
-def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
+def without_held_out(problem: SplitProblem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
     """Intervals from all training rows, and whether the method warned of too many effective parameters."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RueWarning)  # noted below
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", RueWarning)
         auditor = method.fit(model, (problem.X, problem.y), left_out=Influence())
-    warned = any(CROWDED in said for said in auditor.facts["warnings"])
+    warned = any(issubclass(one.category, CrowdedWarning) for one in raised)
     found = {"effective_share": np.array(auditor.facts["effective_share"]), "warned": np.array(float(warned))}
     audit = auditor.audit(problem.X_new[:MOST])
     for by in LEFT_OUT:
@@ -76,7 +76,7 @@ def without_held_out(problem: Problem, model: Model, method: CalibratedRUE) -> d
     return found
 
 
-def _measured(problem: Problem, audit: Audit, by: str, name: str) -> dict[str, Array]:
+def _measured(problem: SplitProblem, audit: Audit, by: str, name: str) -> dict[str, Array]:
     """At every level (l,): the share of test rows covered, and the mean width in the units of the target."""
     target = (problem.target[:MOST] - problem.units.mean) / problem.units.scale
     intervals = [audit.interval(level, by=by) for level in LEVELS]

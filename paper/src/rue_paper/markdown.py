@@ -9,7 +9,7 @@ from rue_paper.protocol import TITLES
 if TYPE_CHECKING:
     import pandas as pd
 
-Rows = list[list[str]]  # the first is the head
+TableRows = list[list[str]]  # the first is the head
 
 
 def read(folder: Path, name: str) -> "pd.DataFrame":
@@ -19,7 +19,7 @@ def read(folder: Path, name: str) -> "pd.DataFrame":
     return pd.read_csv(folder / f"{name}.csv")
 
 
-def markdown(rows: Rows) -> str:
+def markdown(rows: TableRows) -> str:
     """A table in Markdown.
 
     >>> print(markdown([["a", "b"], ["1", "2"]]))
@@ -31,7 +31,7 @@ def markdown(rows: Rows) -> str:
     return "\n".join([lines[0], "|---|" + "---:|" * (len(rows[0]) - 1), *lines[1:]])
 
 
-def crossed(frame: "pd.DataFrame", cell: Callable[[dict[Any, Any]], str]) -> Rows:
+def crossed(frame: "pd.DataFrame", cell: Callable[[dict[Any, Any]], str]) -> TableRows:
     """A row for each method, a column for each data set."""
     names = list(dict.fromkeys(frame["data"]))
     by = {(row["method"], row["data"]): cell(row) for row in frame.to_dict("records")}

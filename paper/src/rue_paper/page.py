@@ -16,7 +16,7 @@ from rue_paper.coverage import findings as coverage_findings
 from rue_paper.fidelity import SHOWN
 from rue_paper.figure2 import METHODS
 from rue_paper.intervals import CONSTANT, LEVELS
-from rue_paper.markdown import Rows, crossed, markdown, read
+from rue_paper.markdown import TableRows, crossed, markdown, read
 from rue_paper.parts import REFITS
 from rue_paper.protocol import LARGE, TITLES
 from rue_paper.published import COLUMNS
@@ -41,7 +41,7 @@ def write(folder: Path, outputs: Sequence[str]) -> str:
 
 def show(folder: Path, outputs: Sequence[str], console: Console) -> None:
     """The tables beside the paper's own numbers, a row for each data set."""
-    shown: list[tuple[str, str, Callable[[pd.DataFrame], Rows], Sequence[str]]] = [
+    shown: list[tuple[str, str, Callable[[pd.DataFrame], TableRows], Sequence[str]]] = [
         ("table1", NLL_TITLE, lambda frame: nll(frame, "paper"), COLUMNS),
         ("table1", f"{NLL_TITLE}, nine tenths of every set train", lambda frame: nll(frame, "standard"), COLUMNS),
         ("figure2", "Mean AUC over tolerances, pooled over splits", lambda frame: auc(frame, "{auc:.3f}"), METHODS[:7]),
@@ -67,7 +67,7 @@ def show(folder: Path, outputs: Sequence[str], console: Console) -> None:
             console.print(table)
 
 
-def nll(frame: "pd.DataFrame", protocol: str) -> Rows:
+def nll(frame: "pd.DataFrame", protocol: str) -> TableRows:
     """Table 1: a row for each method, a column for each data set; a small set is the same under both protocols."""
     names = list(dict.fromkeys(frame["data"]))
     rows = [["method", *(TITLES[name] for name in names)]]
@@ -79,19 +79,19 @@ def nll(frame: "pd.DataFrame", protocol: str) -> Rows:
     return rows
 
 
-def auc(frame: "pd.DataFrame", form: str = "{auc:.3f} ({low:.2f}–{high:.2f})") -> Rows:
+def auc(frame: "pd.DataFrame", form: str = "{auc:.3f} ({low:.2f}–{high:.2f})") -> TableRows:
     """Mean AUC, with its band over splits."""
     means = frame[frame["percentile"] == "mean"]
     return crossed(means, lambda row: form.format(**row))
 
 
-def by_data(frame: "pd.DataFrame", column: str, form: str) -> Rows:
+def by_data(frame: "pd.DataFrame", column: str, form: str) -> TableRows:
     """A column of a table, a row for each method."""
     kept = frame[frame[column].notna()]
     return crossed(kept, lambda row: form.format(row[column]))
 
 
-def variances(frame: "pd.DataFrame") -> Rows:
+def variances(frame: "pd.DataFrame") -> TableRows:
     """Variance over the refits', median over splits (smallest to largest), and in how many splits members drifted."""
 
     def cell(row: dict[Any, Any]) -> str:
@@ -101,7 +101,7 @@ def variances(frame: "pd.DataFrame") -> Rows:
     return crossed(frame[frame["variance_ratio"].notna()], cell)
 
 
-def covered(frame: "pd.DataFrame", level: float) -> Rows:
+def covered(frame: "pd.DataFrame", level: float) -> TableRows:
     """Coverage of intervals, beside what it should be."""
 
     def cell(row: dict[Any, Any]) -> str:
@@ -111,13 +111,13 @@ def covered(frame: "pd.DataFrame", level: float) -> Rows:
     return crossed(frame[frame["level"] == level], cell)
 
 
-def widths(frame: "pd.DataFrame") -> Rows:
+def widths(frame: "pd.DataFrame") -> TableRows:
     """Mean widths of intervals, beside their ratio to those that are the same for all rows."""
     main = frame[frame["level"] == LEVEL]
     return crossed(main, lambda row: f"{row['width']:.3g} ({row['relative_width']:.2f})")
 
 
-def costs(frame: "pd.DataFrame") -> Rows:
+def costs(frame: "pd.DataFrame") -> TableRows:
     """Seconds and ratios."""
     head = [
         "data",

@@ -13,8 +13,8 @@ from torch import nn
 from rue.auditing.result import Audit
 from rue.cli.paper_network import ALPHA, HIDDEN, RECIPE, paper_network, train, train_many
 from rue.core.arrays import Array
-from rue.core.concepts import Model
 from rue.core.errors import RueWarning
+from rue.core.model import Model
 from rue.core.randomness import untouched
 from rue.methods import METHODS, CalibratedRUE, Homoscedastic
 from rue.methods.integrated import PBP, DeepEnsemble, MCDropout, RefitBootstrap
@@ -23,10 +23,10 @@ from rue.methods.integrated.training import Adam
 from rue.models import wrap
 from rue_paper.chosen_network import CROWDED, PENALTIES, RULE, TRAINING, chosen, tried
 from rue_paper.intervals import HELD_OUT, LEVELS, MOST, hold_out, with_held_out, without_held_out
-from rue_paper.protocol import SMALL_SAMPLE, Problem
+from rue_paper.protocol import SMALL_SAMPLE, SplitProblem
 
 Arrays = dict[str, Array]  # what a part says of one split, by name
-Run = Callable[[Sequence[Problem], Sequence[Mapping[str, Array]]], list[Arrays]]
+Run = Callable[[Sequence[SplitProblem], Sequence[Mapping[str, Array]]], list[Arrays]]
 
 REFITS = 50
 AUDIT_SEED = 1000  # beside the split's number: audits must not draw the refits' own weights
@@ -49,7 +49,7 @@ class Part:
     needs: str | None = None
 
 
-def networks(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+def networks(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
     """The paper's network of every split, trained as one batched model: theta (d,)."""
     nets = train_many([(p.X, p.y) for p in problems], [p.split for p in problems])
     return [{"theta": flat(net).cpu().numpy()} for net in nets]
@@ -58,13 +58,13 @@ def networks(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> l
 def audits(names: Sequence[str]) -> Run:
     """The paper's network audited by these methods."""
 
-    def run(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    def run(problems: Sequence[SplitProblem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
         return [_audit(problem, own["theta"], names) for problem, own in zip(problems, trained, strict=True)]
 
     return run
 
 
-def refits(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+def refits(problems: Sequence[SplitProblem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
     """The paper's network really trained on resampled rows, and how long one takes when trained alone."""
     method = RefitBootstrap(members=REFITS, seed=problems[0].split, training=RECIPE)
     models = [_trained(problem, own["theta"]) for problem, own in zip(problems, trained, strict=True)]
@@ -79,12 +79,12 @@ def refits(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) 
     return found
 
 
-def retrained(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+def retrained(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
     """The paper's network of every split, trained without the rows that conformal intervals hold out."""
     return [{"retrained": own["theta"]} for own in networks([hold_out(problem).kept for problem in problems], ())]
 
 
-def conformal(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+def conformal(problems: Sequence[SplitProblem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
     """What split conformal intervals cover, around the networks trained without the held-out rows."""
     found = []
     for problem, own in zip(problems, trained, strict=True):
@@ -94,7 +94,7 @@ def conformal(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]
     return found
 
 
-def intervals(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+def intervals(problems: Sequence[SplitProblem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
     """What intervals without held-out rows cover, around the paper's networks."""
     return [
         without_held_out(problem, _trained(problem, own["theta"]), CalibratedRUE(seed=AUDIT_SEED + problem.split))
@@ -105,7 +105,7 @@ def intervals(problems: Sequence[Problem], trained: Sequence[Mapping[str, Array]
 def integrated(method: Callable[[int], Any]) -> Run:
     """A method that trains, on the architecture its publication has: 50 rectified units."""
 
-    def run(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+    def run(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
         models = [wrap(_rectified(p), loss="squared_error", l2=LITTLE) for p in problems]
         start = time.perf_counter()
         settings = replace(method(len(problems[0].y)), seed=problems[0].split)  # the i-th split has the seed i
@@ -120,12 +120,12 @@ def integrated(method: Callable[[int], Any]) -> Run:
     return run
 
 
-def beyond(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+def beyond(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
     """One network with the penalty that leave-one-out prefers, audited, and a deep ensemble under the same rule."""
     return [_one_network(problem) | _beside(problem) for problem in problems]
 
 
-def shifted(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+def shifted(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
     """The paper's network, trained without a region of a feature, audited there."""
     found = []
     for problem in problems:
@@ -134,7 +134,7 @@ def shifted(problems: Sequence[Problem], _: Sequence[Mapping[str, Array]]) -> li
     return found
 
 
-def _one_network(problem: Problem) -> Arrays:
+def _one_network(problem: SplitProblem) -> Arrays:
     start = time.perf_counter()
     trials = tried(problem.X, problem.y, problem.split)
     best = chosen(trials)
@@ -153,7 +153,7 @@ def _one_network(problem: Problem) -> Arrays:
     }
 
 
-def _beside(problem: Problem) -> Arrays:
+def _beside(problem: SplitProblem) -> Arrays:
     """The ensemble as published, but for when its training ends: the time is that of the training alone."""
     model = wrap(_rectified(problem), loss="squared_error", l2=LITTLE)
     start = time.perf_counter()
@@ -162,7 +162,7 @@ def _beside(problem: Problem) -> Arrays:
     return {**_in_units(problem, auditor.audit(problem.X_new), BESIDE), f"{BESIDE}/seconds": np.array(seconds)}
 
 
-def _audit(problem: Problem, theta: Array, names: Sequence[str]) -> Arrays:
+def _audit(problem: SplitProblem, theta: Array, names: Sequence[str]) -> Arrays:
     model = _trained(problem, theta)
     found: Arrays = {}
     for name in names:
@@ -178,7 +178,7 @@ def _audit(problem: Problem, theta: Array, names: Sequence[str]) -> Arrays:
     return found
 
 
-def _in_units(problem: Problem, audit: Audit, name: str) -> Arrays:
+def _in_units(problem: SplitProblem, audit: Audit, name: str) -> Arrays:
     """Prediction and spread in the units of the target; the score too, where it is in them."""
     scale = float(problem.units.scale)
     in_units = audit.std is not None or audit.noise_std is not None
@@ -196,19 +196,19 @@ def _in_units(problem: Problem, audit: Audit, name: str) -> Arrays:
     return found
 
 
-def _trained(problem: Problem, theta: Array) -> Model:
+def _trained(problem: SplitProblem, theta: Array) -> Model:
     net = paper_network(problem.X.shape[1], problem.split).to(problem.X.device)
     nn.utils.vector_to_parameters(torch.tensor(theta).to(problem.X), net.parameters())
     return wrap(net, loss="squared_error", l2=ALPHA)
 
 
-def _rectified(problem: Problem) -> nn.Module:
+def _rectified(problem: SplitProblem) -> nn.Module:
     with untouched():
         net = nn.Sequential(nn.Linear(problem.X.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
     return net.to(problem.X.device)
 
 
-def _seconds_of_one(problem: Problem) -> float:
+def _seconds_of_one(problem: SplitProblem) -> float:
     """One training alone, as 50 refits one after another would need each."""
     net = paper_network(problem.X.shape[1], problem.split).to(problem.X.device)
     start = time.perf_counter()

@@ -14,7 +14,7 @@ from rue.core.errors import DataError
 from rue.data.features import Standardiser
 from rue.evaluate import datasets
 from rue.evaluate.datasets import Dataset, gap_split, standard_splits, tail_split
-from rue.evaluate.datasets.splits import STANDARD_SEED, Rows, Split
+from rue.evaluate.datasets.splits import STANDARD_SEED, RowNumbers, Split
 
 Protocol = Literal["paper", "standard", "gap", "tail"]
 
@@ -27,7 +27,7 @@ TITLES = {name: name.capitalize() for name in datasets.NAMES}
 
 
 @dataclass(frozen=True)
-class Problem:
+class SplitProblem:
     """One split: standardised training rows and test inputs, and the test targets in their own units."""
 
     split: int  # also the seed of whatever is random about it
@@ -38,7 +38,7 @@ class Problem:
     units: Standardiser = field(repr=False)  # of y
     feature: int = -1  # whose region is left out of the training rows; none in a random split
 
-    def to(self, device: str) -> "Problem":
+    def to(self, device: str) -> "SplitProblem":
         """The same with its tensors elsewhere."""
         return replace(self, X=self.X.to(device), y=self.y.to(device), X_new=self.X_new.to(device))
 
@@ -66,7 +66,7 @@ def how_many_lack(name: str, protocol: Protocol, folder: Path | None = None) -> 
 
 def problems(
     name: str, protocol: Protocol, splits: int, folder: Path | None = None, seed: int = STANDARD_SEED
-) -> list[Problem]:
+) -> list[SplitProblem]:
     """The first splits of a data set."""
     data = datasets.load(name, folder)
     features = _features(data, protocol)[:splits] if protocol in REGIONS else [-1] * splits
@@ -79,7 +79,7 @@ def problems(
     for number, (split, feature) in enumerate(zip(chosen, features, strict=True)):
         of_x, of_y = Standardiser.of(data.X[split.train]), Standardiser.of(data.y[split.train])
         found.append(
-            Problem(
+            SplitProblem(
                 split=number,
                 X=_tensor(of_x(data.X[split.train])),
                 y=_tensor(of_y(data.y[split.train])),
@@ -107,7 +107,7 @@ def _features(data: Dataset, protocol: Protocol) -> list[int]:
 def _thinned(split: Split, name: str, seed: int) -> Split:
     """As many training rows as the paper has of a large set, and no more test rows than tell."""
 
-    def drawn(rows: Rows, most: int) -> Rows:
+    def drawn(rows: RowNumbers, most: int) -> RowNumbers:
         return np.random.default_rng(seed).permutation(rows)[:most]
 
     train = drawn(split.train, SMALL_SAMPLE) if name in LARGE else split.train

@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment
+from rue.auditing.spread import Calibrated, Spread
 from rue.core.arrays import Array
-from rue.core.concepts import Assessment
 from rue.core.errors import RueWarning
 
 DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
@@ -31,13 +32,12 @@ class Collected:
     def add(self, part: Assessment) -> None:
         """Copy a batch's results to the CPU."""
         end = self.rows + len(part.prediction)
-        if part.covariance is not None and not self._keeps(part.covariance, end):
-            part = part._replace(covariance=None, variance=part.covariance.diagonal(dim1=1, dim2=2))
         if part.residual is not None:
             self.residual = max(self.residual or 0.0, part.residual)
-        for name, value in part._asdict().items():
-            if not isinstance(value, Tensor):
-                continue
+        arrays = dict(part.arrays())
+        if part.covariance is not None and not self._keeps(part.covariance, end):
+            arrays["variance"] = arrays.pop("covariance").diagonal(dim1=1, dim2=2)
+        for name, value in arrays.items():
             room = self.fields.get(name, np.empty((0, *value.shape[1:])))
             if len(room) < end:
                 larger = np.empty((max(end, 2 * len(room)), *value.shape[1:]))
@@ -54,6 +54,15 @@ class Collected:
             if kept is not None:
                 self.fields["variance"] = np.diagonal(kept, axis1=1, axis2=2).copy()
         return self.dropped is None
+
+    @property
+    def spread(self) -> Spread:
+        """Covariances as they were assessed."""
+        total, scarce = self.get("total"), self.get("scarce")
+        calibrated = (
+            None if total is None else Calibrated(total, self.get("scarcity"), None if scarce is None else scarce > 0)
+        )
+        return Spread(self.get("covariance"), self.get("variance"), self.get("noise"), calibrated)
 
     def get(self, name: str) -> Array | None:
         """All rows of a field, or None where the method has no word on it."""

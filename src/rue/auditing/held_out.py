@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rue.auditing.result import Audit, Interval, PredictionSet
-from rue.calibrate.conformal import HeldOutScores, percent
+from rue.auditing.intervals import Interval, PredictionSet
+from rue.auditing.result import Audit
+from rue.calibrate.conformal import CLASS_SET, HeldOutScores, percent
 from rue.calibrate.variance import negative_log_density
 from rue.core.arrays import Array, Labels
 from rue.core.errors import DataError, NumericalError, ShapeError
+from rue.core.guarantee import Guarantee
 
 WORTH = 100  # validation rows that count as much as what the training rows said of the spread
 FEWEST = 2  # validation rows
@@ -33,7 +35,7 @@ class HeldOut:
         reach = np.stack([np.broadcast_to(own.reach(level, group), len(spread)) for own in self.scores], axis=1)
         said = _stopped(level, self.scores[0]) if self.stopping else self.scores[0].guarantee(level, group)
         if len(self.scores) > 1:
-            said += "; for each output by itself"
+            said = said.also("; for each output by itself")
         return Interval(prediction - reach * spread, prediction + reach * spread, said)
 
 
@@ -48,8 +50,7 @@ class HeldOutClasses:
         """Split conformal sets: every class whose probability is not below that of most held-out labels."""
         check_rows(group, len(probability))
         reach = np.broadcast_to(self.scores.reach(level, group), len(probability))
-        said = _stopped(level, self.scores) if self.stopping else self.scores.guarantee(level, group)
-        said = said.replace("interval", "set").replace("infinite", "of all classes")
+        said = _stopped(level, self.scores) if self.stopping else self.scores.guarantee(level, group, CLASS_SET)
         return PredictionSet(1 - probability <= reach[:, None], said)
 
 
@@ -90,10 +91,11 @@ def check_rows(group: Labels | None, rows: int) -> None:
         raise ShapeError(f"group has shape {group.shape} for {rows} audited rows; give one label for each")
 
 
-def _stopped(level: float, scores: HeldOutScores) -> str:
-    return (
+def _stopped(level: float, scores: HeldOutScores) -> Guarantee:
+    return Guarantee(
         f"approximately {percent(level)}, not guaranteed: split conformal on n = {scores.scores.size} validation rows; "
-        "where training was stopped on them, errors there are a little smaller than on new rows"
+        "where training was stopped on them, errors there are a little smaller than on new rows",
+        "approximate",
     )
 
 

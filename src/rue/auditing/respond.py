@@ -7,7 +7,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue.auditing.result import Audit, Interval, IntervalRule, central_interval
+from rue.auditing.intervals import Interval, IntervalRule, central_interval
+from rue.auditing.kinds import Numbers
+from rue.auditing.result import Audit
+from rue.auditing.spread import Spread
 from rue.core.arrays import Array, Labels
 from rue.core.concepts import Response
 
@@ -21,27 +24,26 @@ def responded(audit: Audit, response: Response, encode: Encode) -> Audit:
     Covariances by the delta method; intervals are made of the outputs and their ends turned, so that what they
     guarantee survives; densities are those of the outputs, with the derivative.
     """
-    assert audit.outputs is not None
-    slope = response.slope(audit.outputs)
-    covariance, total = (_scaled(spread, slope) for spread in (audit.covariance, audit.calibrated_covariance))
-    pairs = ((audit.calibrated_covariance, total), (audit.covariance, covariance))
+    outputs = audit.outputs
+    spread = audit.spread.along(response.slope(outputs))
+    pairs = ((_total(audit.spread), _total(spread)), (audit.spread.covariance, spread.covariance))
     score = next((_root(made) for plain, made in pairs if made is not None and _is(audit.score, plain)), audit.score)
     known = audit.total_std is not None
-    return replace(
-        audit,
-        score=score,
-        covariance=covariance,
-        noise_covariance=_scaled(audit.noise_covariance, slope),
-        calibrated_covariance=total,
-        scarcity_covariance=_scaled(audit.scarcity_covariance, slope),
-        variance=None if audit.variance is None else audit.variance * slope**2,
-        log_density=partial(_log_density, audit, response, encode) if known else None,
-        rules=_rules(audit, response) if known else {},
+    numbers = Numbers(
+        outputs,
+        audit.degrees,
+        _rules(audit, response) if known else {},
+        partial(_log_density, audit, response, encode) if known else None,
     )
+    return replace(audit, score=score, spread=spread, numbers=numbers)
+
+
+def _total(spread: Spread) -> Array | None:
+    return None if spread.calibrated is None else spread.calibrated.total
 
 
 def _rules(audit: Audit, response: Response) -> dict[str, IntervalRule]:
-    outputs = np.asarray(audit.outputs)
+    outputs, known = audit.outputs, {} if audit.numbers is None else audit.numbers.rules
     spread = np.asarray(audit.total_std).reshape(outputs.shape)
 
     def turned(rule: IntervalRule, _: Array, __: Array, level: float, group: Labels | None) -> Interval:
@@ -51,7 +53,7 @@ def _rules(audit: Audit, response: Response) -> dict[str, IntervalRule]:
     def central(prediction: Array, spread: Array, level: float, _: Labels | None) -> Interval:
         return central_interval(prediction, spread, level, audit.degrees)
 
-    return {name: partial(turned, rule) for name, rule in {**audit.rules, "distribution": central}.items()}
+    return {name: partial(turned, rule) for name, rule in {**known, "distribution": central}.items()}
 
 
 def _log_density(audit: Audit, response: Response, encode: Encode, y: ArrayLike) -> Array:
@@ -59,11 +61,6 @@ def _log_density(audit: Audit, response: Response, encode: Encode, y: ArrayLike)
     targets = encode(y)
     slope = response.slope(targets.reshape(len(targets), -1))
     return audit.log_prob(targets.reshape(audit.prediction.shape)) - np.log(slope).sum(axis=1)
-
-
-def _scaled(spread: Array | None, slope: Array) -> Array | None:
-    """Covariances (m, k, k) of predictions whose derivatives are (m, k)."""
-    return None if spread is None else spread * slope[:, :, None] * slope[:, None, :]
 
 
 def _root(covariance: Array) -> Array:

@@ -1,78 +1,42 @@
 """6. Audit: the frozen result, NumPy on the CPU."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import inf, isinf, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from math import inf
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
+from rue.auditing.intervals import Interval, IntervalRule, PredictionSet, central_interval
+from rue.auditing.kinds import Classes, Numbers
+from rue.auditing.spread import Spread, deviation
 from rue.calibrate.variance import negative_log_density
 from rue.core.arrays import Array, Labels
-from rue.core.classify import decided, probability, sampled
 from rue.core.concepts import Decision, Facts
 from rue.core.errors import InputError, NumericalError, SettingError, ShapeError
-from rue.core.randomness import generator
+from rue.core.settings import check_level
 from rue.explain.explanation import Explanation, Explanations
-from rue.models.labels import label_codes
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Interval(NamedTuple):
-    """Lower and upper ends, shaped like the prediction, and what they guarantee, in words."""
-
-    lower: Array
-    upper: Array
-    guarantee: str
-
-
-class PredictionSet(NamedTuple):
-    """Which classes are in the set of each row (m, classes), and what that guarantees, in words."""
-
-    members: NDArray[np.bool_]
-    guarantee: str
-
-
-SetRule = Callable[[Array, float, Labels | None], PredictionSet]
-"""From probabilities (m, classes), a level and perhaps the groups of the rows (m,)."""
-
-IntervalRule = Callable[[Array, Array, float, Labels | None], Interval]
-"""From prediction and spread (m, k), a level and perhaps the groups of the rows (m,)."""
 
 
 @dataclass(frozen=True)
 class Audit:
     """How far each prediction would move had the training data been a little different.
 
-    Shapes are (m,) for one output and (m, k) for several; covariances are (m, k, k) always.
+    Shapes are (m,) for one output and (m, k) for several; covariances are (m, k, k) always. An audit is either of
+    `numbers` or of a `classification`; what only the other kind has is None.
     """
 
     method: str
     prediction: Array = field(repr=False)
     score: Array = field(repr=False)
-    covariance: Array | None = field(repr=False)
-    noise_covariance: Array | None = field(repr=False)
     facts: Facts = field(repr=False)
-    calibrated_covariance: Array | None = field(default=None, repr=False)  # where resampling is weighed: the total
-    scarcity_covariance: Array | None = field(default=None, repr=False)  # the part of the noise due to missing data
-    scarce: NDArray[np.bool_] | None = field(default=None, repr=False)  # (m,), inputs unlike the training rows
-    outputs: Array | None = field(default=None, repr=False)  # (m, k), of the model, where predictions are made of them
-    decision: Decision | None = None  # how the outputs decide, where they are logits
-    classes: Labels | None = field(default=None, repr=False)  # the names of the classes, where the model has them
-    probability: Array | None = field(default=None, repr=False)  # (m, classes), averaged over the resampled models
-    flip_probability: Array | None = field(
-        default=None, repr=False
-    )  # (m,), that another training set decides otherwise
-    epistemic: Array | None = field(default=None, repr=False)  # (m,), nats of uncertainty due to the training set
-    variance: Array | None = field(default=None, repr=False)  # (m, k), of resampling, where covariances are too many
-    degrees: float = inf  # of freedom of the predictive Student-t distribution; infinite is Gaussian
-    log_density: Callable[[ArrayLike], Array] | None = field(default=None, repr=False)  # where targets are transformed
-    sets: SetRule | None = field(default=None, repr=False)  # of classes, where rows were held out
-    rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # of intervals, strongest first
+    spread: Spread = field(repr=False)
+    numbers: Numbers | None = field(default=None, repr=False)
+    classification: Classes | None = field(default=None, repr=False)
     explainer: Callable[..., Explanation | Explanations] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -81,50 +45,32 @@ class Audit:
     @property
     def std(self) -> Array | None:
         """The plain resampling standard deviation, of the logits for classifiers; None for methods without one."""
-        if self.covariance is None and self.variance is not None:
-            return np.sqrt(self.variance.clip(min=0))
-        return self._deviation(self.covariance)
+        return self.spread.std
 
     @property
-    def label(self) -> Labels | None:
-        """The predicted class of each row, by name where the model has names; None where outputs are no logits."""
-        if self.decision is None or self.outputs is None:
-            return None
-        found = decided(self.decision, torch.from_numpy(self.outputs)).numpy()
-        return found if self.classes is None else self.classes[found]
+    def covariance(self) -> Array | None:
+        """Of resampling (m, k, k); None for methods without one, and where it was too large to keep."""
+        return self.spread.covariance
 
     @property
-    def own_probability(self) -> Array | None:
-        """What the model itself says, (m, classes), before anything is averaged; None where outputs are no logits."""
-        if self.decision is None or self.outputs is None:
-            return None
-        return np.asarray(probability(self.decision, torch.from_numpy(self.outputs)).numpy())
-
-    def sampled_probability(self, members: int = 1000, seed: int = 0) -> Array:
-        """As `probability`, by drawing logits from their resampling distribution instead of the closed form."""
-        if self.decision is None or self.outputs is None or self.covariance is None:
-            raise InputError("there are no logits with a covariance to draw from; use LinearRUE on a classifier")
-        drawn = torch.from_numpy(self.outputs), torch.from_numpy(self.covariance)
-        return np.asarray(sampled(self.decision, *drawn, members, generator(seed)).numpy())
+    def noise_covariance(self) -> Array | None:
+        """Everything in the predictive spread that is not resampling: (m, k, k)."""
+        return self.spread.noise
 
     @property
     def noise_std(self) -> Array | None:
         """Everything in the predictive spread that is not resampling: the noise of the training residuals."""
-        return self._deviation(self.noise_covariance)
-
-    @property
-    def total_std(self) -> Array | None:
-        """Resampling and noise together; None where the noise is not known."""
-        return self._deviation(self.total_covariance)
+        return deviation(self.spread.noise)
 
     @property
     def total_covariance(self) -> Array | None:
         """Resampling and noise together: (m, k, k)."""
-        if self.calibrated_covariance is not None:
-            return self.calibrated_covariance
-        if self.noise_covariance is None:
-            return None
-        return self.noise_covariance if self.covariance is None else self.covariance + self.noise_covariance
+        return self.spread.total
+
+    @property
+    def total_std(self) -> Array | None:
+        """Resampling and noise together; None where the noise is not known."""
+        return deviation(self.spread.total)
 
     @property
     def axes(self) -> dict[str, Array] | None:
@@ -132,14 +78,69 @@ class Audit:
 
         None for methods that do not tell them apart.
         """
-        if self.total_covariance is None or self.noise_covariance is None or self.scarcity_covariance is None:
-            return None
-        parts = {
-            "noise and local misfit": self.noise_covariance - self.scarcity_covariance,
-            "resampling": self.total_covariance - self.noise_covariance,
-            "scarcity": self.scarcity_covariance,
-        }
-        return {name: np.asarray(self._deviation(part)) for name, part in parts.items()}
+        return self.spread.axes
+
+    @property
+    def scarce(self) -> NDArray[np.bool_] | None:
+        """Inputs unlike the training rows (m,); None for methods that do not look."""
+        return None if self.spread.calibrated is None else self.spread.calibrated.scarce
+
+    @property
+    def outputs(self) -> Array:
+        """What the model returned (m, k), before a link or a decision made a prediction of it."""
+        kind = self.classification or self.numbers
+        return self.prediction.reshape(len(self), -1) if kind is None else kind.outputs
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the predictive Student-t distribution; infinite is Gaussian."""
+        return inf if self.numbers is None else self.numbers.degrees
+
+    @property
+    def rules(self) -> Mapping[str, IntervalRule]:
+        """The kinds of intervals there are beside that of the predictive distribution, the usual one first."""
+        return {} if self.numbers is None else self.numbers.rules
+
+    @property
+    def decision(self) -> Decision | None:
+        """How the outputs decide, where they are logits or shares."""
+        return None if self.classification is None else self.classification.decision
+
+    @property
+    def classes(self) -> Labels | None:
+        """The names of the classes, where the model has them."""
+        return None if self.classification is None else self.classification.names
+
+    @property
+    def probability(self) -> Array | None:
+        """Of the classes (m, classes), averaged over the resampled models."""
+        return None if self.classification is None else self.classification.probability
+
+    @property
+    def flip_probability(self) -> Array | None:
+        """The chance that another training set decides otherwise (m,)."""
+        return None if self.classification is None else self.classification.flip
+
+    @property
+    def epistemic(self) -> Array | None:
+        """Nats of uncertainty that are due to the training set (m,)."""
+        return None if self.classification is None else self.classification.epistemic
+
+    @property
+    def label(self) -> Labels | None:
+        """The predicted class of each row, by name where the model has names; None where outputs are no logits."""
+        return None if self.classification is None else self.classification.label
+
+    @property
+    def own_probability(self) -> Array | None:
+        """What the model itself says, (m, classes), before anything is averaged; None where outputs are no logits."""
+        return None if self.classification is None else self.classification.own_probability
+
+    def sampled_probability(self, members: int = 1000, seed: int = 0) -> Array:
+        """As `probability`, by drawing logits from their resampling distribution instead of the closed form."""
+        if self.classification is None or self.covariance is None:
+            raise InputError("there are no logits with a covariance to draw from; use LinearRUE on a classifier")
+        return self.classification.sampled_probability(self.covariance, members, seed)
 
     def interval(self, level: float = 0.9, *, by: str | None = None, group: ArrayLike | None = None) -> Interval:
         """An interval for every prediction, output by output; `by` asks for a certain kind.
@@ -148,16 +149,16 @@ class Audit:
         rows), else "left-out ranks" where other models spoke for training rows, and "CV+" where these were copies of
         the model; "jackknife+" or "full conformal" where rows were left out by influence; else "distribution".
         """
-        _check_level(level)
-        if self.decision is not None:
+        check_level("level", level)
+        if self.numbers is None:
             raise InputError("classes have no intervals; audit.prediction_set(level) gives sets of classes instead")
-        known = {**self.rules, "distribution": self.rules.get("distribution", self._of_distribution)}
-        chosen = next(iter(known)) if by is None else by
+        known: dict[str, IntervalRule] = {"distribution": self._of_distribution, **self.numbers.rules}
+        chosen = next(iter(self.numbers.rules), "distribution") if by is None else by
         if chosen not in known:
             why = "; CV+ needs copies, all trained in this fit, and rows without groups, weights or order"
+            kinds = ", ".join([*(name for name in known if name != "distribution"), "distribution"])
             raise SettingError(
-                f"there is no interval by {by!r} for this audit; choose from {', '.join(known)}"
-                + (why if "+" in str(by) else "")
+                f"there is no interval by {by!r} for this audit; choose from {kinds}" + (why if "+" in str(by) else "")
             )
         labels = None if group is None else np.asarray(group)
         if labels is not None and chosen != "split conformal":
@@ -171,12 +172,13 @@ class Audit:
 
     def prediction_set(self, level: float = 0.9, *, group: ArrayLike | None = None) -> PredictionSet:
         """The classes that are not too unlikely, of an auditor calibrated on held-out rows."""
-        _check_level(level)
-        if self.decision is None or self.probability is None:
+        check_level("level", level)
+        if self.classification is None or self.classification.probability is None:
             raise InputError("prediction sets are of classifiers; a prediction of numbers has audit.interval(level)")
-        if self.sets is None:
+        if self.classification.sets is None:
             raise InputError("prediction sets need rows held out from training: auditor.calibrate(X, y), then audit")
-        return self.sets(self.probability, level, None if group is None else np.asarray(group))
+        labels = None if group is None else np.asarray(group)
+        return self.classification.sets(self.classification.probability, level, labels)
 
     @overload
     def explain(
@@ -212,10 +214,10 @@ class Audit:
 
         For classifiers, the logarithm of the averaged probability of the label.
         """
-        if self.decision is not None:
-            return self._log_probability(y)
-        if self.log_density is not None:
-            return self.log_density(y)
+        if self.classification is not None:
+            return self.classification.log_prob(y, self.method)
+        if self.numbers is not None and self.numbers.log_density is not None:
+            return self.numbers.log_density(y)
         errors, covariance = self.errors(y), np.asarray(self.total_covariance)
         if np.linalg.eigvalsh(covariance).min(initial=inf) <= 0:
             raise NumericalError(
@@ -229,6 +231,34 @@ class Audit:
         import pandas as pd
 
         columns: dict[str, Any] = {}
+        label = self.label
+        if label is not None and self.classes is None and label.ndim == 1:
+            columns["label"] = label
+        for name, values in self._numbers_per_row():
+            if values.ndim == 1:
+                columns[name] = values
+            else:
+                columns.update({f"{name}_{self._called(j, values.shape[1])}": v for j, v in enumerate(values.T)})
+        if self.scarce is not None:
+            columns["scarce"] = self.scarce
+        columns["score"] = self.score
+        columns["percentile"] = 100 * pd.Series(self.score).rank(pct=True).to_numpy()
+        return pd.DataFrame(columns)
+
+    def errors(self, y: ArrayLike) -> Array:
+        """Targets minus predictions, (m, k), of an audit with a predictive distribution."""
+        self._needed_spread()
+        targets = np.asarray(y, dtype=np.float64)
+        if self.prediction.ndim == 1 and targets.shape == (len(self), 1):
+            targets = targets[:, 0]
+        if targets.shape != self.prediction.shape:
+            raise ShapeError(
+                f"targets have shape {targets.shape}, the predictions {self.prediction.shape}; they must agree"
+            )
+        return (targets - self.prediction).reshape(len(self), -1)
+
+    def _numbers_per_row(self) -> Iterator[tuple[str, Array]]:
+        """What a frame shows beside the score, by name: (m,) or (m, columns)."""
         named = {
             "prediction": self.prediction,
             "std": self.std,
@@ -239,41 +269,11 @@ class Audit:
             "flip_probability": self.flip_probability,
             "epistemic": self.epistemic,
         }
-        label = self.label
-        if label is not None and self.classes is None and label.ndim == 1:
-            columns["label"] = label
-        for name, values in named.items():
-            if values is not None and values.ndim == 1:
-                columns[name] = values
-            elif values is not None:
-                columns.update({f"{name}_{self._called(j, values.shape[1])}": v for j, v in enumerate(values.T)})
-        if self.scarce is not None:
-            columns["scarce"] = self.scarce
-        columns["score"] = self.score
-        columns["percentile"] = 100 * pd.Series(self.score).rank(pct=True).to_numpy()
-        return pd.DataFrame(columns)
+        yield from ((name, values) for name, values in named.items() if values is not None)
 
     def _called(self, column: int, columns: int) -> Any:
         """The name of a class where a column stands for one, else its number."""
         return self.classes[column] if self.classes is not None and len(self.classes) == columns else column
-
-    def _log_probability(self, y: ArrayLike) -> Array:
-        if self.probability is None or self.outputs is None:
-            raise InputError(f"{self.method} gives no probabilities; use LinearRUE or ClassifierRUE")
-        if self.decision == "signs" and self.outputs.shape[1] > 1:
-            raise InputError("labels that may hold together have no single log probability; use audit.probability")
-        known = np.arange(self.probability.shape[1]) if self.classes is None else self.classes
-        labels = label_codes(y, known)
-        if len(labels) != len(self):
-            raise ShapeError(f"there are {len(labels)} labels for {len(self)} rows; give one for each")
-        chosen = np.take_along_axis(self.probability, labels[:, None], axis=1)[:, 0]
-        return np.log(chosen.clip(min=np.finfo(np.float64).tiny))  # a forest may give a class no vote at all
-
-    def _deviation(self, covariance: Array | None) -> Array | None:
-        if covariance is None:
-            return None
-        spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).clip(min=0))
-        return spread[:, 0] if spread.shape[1] == 1 else spread
 
     def _of_distribution(self, prediction: Array, spread: Array, level: float, _: Labels | None) -> Interval:
         return central_interval(prediction, spread, level, self.degrees)
@@ -293,33 +293,3 @@ class Audit:
                 )
             raise InputError(f"there is no predictive distribution: {why}")
         return total
-
-    def errors(self, y: ArrayLike) -> Array:
-        """Targets minus predictions, (m, k), of an audit with a predictive distribution."""
-        self._needed_spread()
-        targets = np.asarray(y, dtype=np.float64)
-        if self.prediction.ndim == 1 and targets.shape == (len(self), 1):
-            targets = targets[:, 0]
-        if targets.shape != self.prediction.shape:
-            raise ShapeError(
-                f"targets have shape {targets.shape}, the predictions {self.prediction.shape}; they must agree"
-            )
-        return (targets - self.prediction).reshape(len(self), -1)
-
-
-def central_interval(prediction: Array, spread: Array, level: float, degrees: float) -> Interval:
-    """Central intervals (m, k) of a predictive distribution."""
-    from scipy.stats import norm, t
-
-    if isinf(degrees):
-        reach, name = float(norm.ppf(0.5 + level / 2)), "Gaussian"
-    else:  # a Student-t distribution whose standard deviation is the spread
-        reach = float(t.ppf(0.5 + level / 2, degrees)) * sqrt((degrees - 2) / degrees)
-        name = f"Student-t with {degrees:g} degrees of freedom"
-    said = f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
-    return Interval(prediction - reach * spread, prediction + reach * spread, said)
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise SettingError(f"level must lie between 0 and 1, such as 0.9, got {level}")

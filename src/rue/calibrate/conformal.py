@@ -5,14 +5,28 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.arrays import Array, Labels
 from rue.core.errors import DataError, SettingError, ShapeError
+from rue.core.guarantee import Guarantee
+from rue.core.settings import check_level
 
 SHOWN = 5  # labels named in a sentence; the others are counted
+
+
+class Region(NamedTuple):
+    """What is made of held-out scores, in words, and how one without limits is called."""
+
+    noun: str
+    unlimited: str
+
+
+INTERVAL = Region("interval", "infinite")
+CLASS_SET = Region("set", "of all classes")
 
 
 @dataclass(frozen=True)
@@ -49,22 +63,24 @@ class HeldOutScores:
         found = {label: quantile(np.array(scores), level) for label, scores in members.items()}
         return np.array([found.get(label, inf) for label in group.tolist()], dtype=np.float64)
 
-    def guarantee(self, level: float, group: Labels | None = None) -> str:
-        """What holds for `reach(level, group)`, in words.
+    def guarantee(self, level: float, group: Labels | None = None, region: Region = INTERVAL) -> Guarantee:
+        """What holds for regions that go as far as `reach(level, group)`.
 
         >>> HeldOutScores(np.arange(99.0)).guarantee(0.9).split(" (")[1]
         'n = 99 held-out rows; expected coverage 90/100)'
         """
         needed, c = rows_needed(level), self.scores.size
         if group is not None:
-            return self._guarantee_by_group(level, group)
+            return self._guarantee_by_group(level, group, region)
         said = (
             f"guaranteed at least {percent(level)}, marginal over calibration and new rows, for exchangeable data "
             f"(n = {c} held-out rows; expected coverage {rank(c, level)}/{c + 1})"
         )
-        return said if c >= needed else f"{said}; every interval is infinite, finite ones need n = {needed}"
+        if c < needed:
+            said += f"; every {region.noun} is {region.unlimited}, finite ones need n = {needed}"
+        return Guarantee(said, "guaranteed")
 
-    def _guarantee_by_group(self, level: float, group: Labels) -> str:
+    def _guarantee_by_group(self, level: float, group: Labels, region: Region) -> Guarantee:
         needed, sizes = rows_needed(level), Counter(self._checked(group).tolist())
         small = {label: n for label, n in sizes.items() if n < needed}
         unseen = Counter(label for label in group.tolist() if label not in sizes)
@@ -74,13 +90,14 @@ class HeldOutScores:
         )
         if small:
             named = _listed(f"{label!r} (n = {n})" for label, n in small.items())
-            said += f"; intervals are infinite where a group has fewer than the {needed} needed: {named}"
+            said += f"; {region.noun}s are {region.unlimited} where a group has fewer than the {needed} needed: {named}"
         if unseen:
             rows = f"{unseen.total()} of {group.size} new rows"
             said += (
-                f"; intervals are infinite for {rows}, whose group has no held-out rows: {_listed(map(repr, unseen))}"
+                f"; {region.noun}s are {region.unlimited} for {rows}, whose group has no held-out rows: "
+                f"{_listed(map(repr, unseen))}"
             )
-        return said
+        return Guarantee(said, "guaranteed")
 
     def _checked(self, group: Labels) -> Labels:
         """The held-out rows' labels, once those of new rows can be compared with them."""
@@ -151,8 +168,7 @@ def require(name: str, values: Array, good: NDArray[np.bool_], wanted: str) -> N
 
 def _share(level: float) -> Fraction:
     """The level as the fraction that was meant: 0.1 + 0.2 is 3/10."""
-    if not 0 < level < 1:
-        raise SettingError(f"level is {level:g}, expected strictly between 0 and 1; write 90 % as 0.9")
+    check_level("level", level)
     meant = Fraction(float(level)).limit_denominator(10**9)  # moves a level by less than 1e-9
     return meant if 0 < meant < 1 else Fraction(float(level))
 

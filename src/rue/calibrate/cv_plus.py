@@ -11,6 +11,7 @@ from rue.calibrate.jackknife_plus import jackknife_plus
 from rue.calibrate.left_out.evidence import Evidence
 from rue.calibrate.left_out.refits import Refits
 from rue.core.arrays import Array
+from rue.core.guarantee import Guarantee
 from rue.data.rows import Rows
 
 BLOCK = 2**22  # pairs of a new and a training row held at once
@@ -42,16 +43,17 @@ class CVPlus:
                 ends[:, rows, j] = jackknife_plus(moved, self.residual[:, j], alike, level)
         return ends[0], ends[1]
 
-    def guarantee(self, level: float) -> str:
+    def guarantee(self, level: float) -> Guarantee:
         """What holds, in words."""
         n, copies = len(self.residual), len(self.refits.copies)
         least = least_coverage(level, n, copies)
         promised = f"at least {_floored(least)}" if least > 0 else "nothing"
-        return (
+        said = (
             f"guaranteed {promised}, usually {percent(level)} or more, marginal over training and new rows, for "
             f"exchangeable data ({self.name} of {copies} copies, n = {n} training rows), if the model's settings were "
             "not chosen by these rows; equally wide, nearly, for every row"
         )
+        return Guarantee(said, "guaranteed" if least > 0 else "approximate")
 
 
 def cv_plus(evidence: Evidence, data: Rows) -> CVPlus | None:

@@ -8,9 +8,9 @@ from torch import Tensor
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out.witness import joined
 from rue.core.classify import class_shares, log_likelihood, probability
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs
 from rue.core.errors import NumericalError
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.rows import Rows
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rue.calibrate.grouped_forest import columns, without_group
 from rue.core.arrays import Array
 
 TREES = 300
@@ -14,8 +15,6 @@ LEAF = 10  # rows in a leaf, at least
 ROWS = 3_000  # that a tree is grown on, at most
 QUICK, FEWEST = 700, 100  # rows and trees of a quick one, at most and at least
 FEATURES = 1 / 3  # of the columns that a split may look at: trees that differ more
-FOLDS = 10  # where rows are grouped: trees that never saw the group,
-OUT = 0.37  # as many as have not drawn a row that is by itself: 1/e of them
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class ErrorModel:
 
     def __call__(self, points: Array, prediction: Array) -> Array:
         """Expected squared errors at standardised points (c, p) with predictions (c, k): (c, k)."""
-        return self.scale * _columns(self.forest.predict(_described(points, prediction / self.unit))) ** 2
+        return self.scale * columns(self.forest.predict(_described(points, prediction / self.unit))) ** 2
 
 
 def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
@@ -59,9 +58,7 @@ def error_model(
     Groups leave the training of their trees together. What a row was fitted to would leak its target. A `quick` one
     has fewer and smaller trees where there are many rows.
     """
-    from sklearn.base import clone
     from sklearn.ensemble import RandomForestRegressor
-    from sklearn.model_selection import GroupKFold
 
     n = len(points)
     place = np.lexsort(np.hstack([points, weight[:, None], prediction]).T)  # trees draw rows by their place
@@ -84,13 +81,9 @@ def error_model(
     target = size[:, 0] if size.shape[1] == 1 else size
     forest.fit(narrow, target, sample_weight=weight)
     if grouped:
-        apart = np.empty_like(size)
-        for kept, held in GroupKFold(min(FOLDS, len(np.unique(group)))).split(narrow, groups=group):
-            own = clone(forest).set_params(n_estimators=max(1, round(OUT * len(forest.estimators_))))
-            own.fit(narrow[kept], target[kept], sample_weight=weight[kept])
-            apart[held] = _columns(own.predict(narrow[held]))
+        apart = without_group(forest, narrow, target, weight, group)
     else:
-        apart = _seen(_columns(forest.oob_prediction_), size, weight)
+        apart = _seen(columns(forest.oob_prediction_), size, weight)
     square, expected = (np.average(values**2, axis=0, weights=weight) for values in (errors, apart))
     scale = square / np.where(expected > 0, expected, 1.0)
     return ErrorModel(forest, unit, scale, scale * apart[np.argsort(place)] ** 2)
@@ -100,10 +93,6 @@ def _seen(found: Array, size: Array, weight: Array) -> Array:
     """A row that no tree left out, or that has no weight, gets the mean."""
     mean = np.average(size, axis=0, weights=weight)
     return np.where(np.isfinite(found) & (found > 0), found, mean)
-
-
-def _columns(values: Any) -> Array:
-    return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
 
 
 def _described(points: Array, prediction: Array) -> Any:

@@ -5,10 +5,11 @@ from math import log, pi
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Model
+from rue.core.concepts import Curvature
 from rue.core.derivatives import outputs
 from rue.core.errors import NotPositiveDefiniteError, NumericalError, SettingError
 from rue.core.memory import free_bytes
+from rue.core.model import Model
 from rue.core.solve.choice import LARGE
 from rue.data.rows import Rows
 

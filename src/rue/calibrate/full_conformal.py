@@ -7,6 +7,7 @@ from rue.calibrate.conformal import percent, rank, require, rows_needed
 from rue.calibrate.jackknife_plus import check_leverage
 from rue.core.arrays import Array
 from rue.core.errors import ShapeError
+from rue.core.guarantee import Guarantee
 
 
 def full_conformal(
@@ -52,7 +53,7 @@ def full_conformal(
     return prediction - down[:, position - 1], prediction + up[:, position - 1]
 
 
-def guarantee(level: float, n: int) -> str:
+def guarantee(level: float, n: int) -> Guarantee:
     """What holds for intervals from n training rows, in words.
 
     >>> guarantee(0.9, n=50).split(":")[0]
@@ -64,7 +65,9 @@ def guarantee(level: float, n: int) -> str:
         f"(n = {n} training rows); for networks influence stands in for refits"
     )
     needed = rows_needed(level)
-    return said if n >= needed else f"{said}; every interval is infinite, finite ones need n = {needed}"
+    if n < needed:
+        said += f"; every interval is infinite, finite ones need n = {needed}"
+    return Guarantee(said, "approximate")
 
 
 def _outlasted(residual: Array, rate: Array, bounded: NDArray[np.bool_]) -> Array:

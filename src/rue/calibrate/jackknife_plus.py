@@ -5,6 +5,7 @@ import numpy as np
 from rue.calibrate.conformal import percent, rank, require, rows_needed
 from rue.core.arrays import Array
 from rue.core.errors import NumericalError, ShapeError
+from rue.core.guarantee import Guarantee
 
 
 def jackknife_plus(moved: Array, scores: Array, spread: Array, level: float) -> tuple[Array, Array]:
@@ -45,7 +46,7 @@ def without_row(prediction: Array, cross: Array, leverage: Array, residual: Arra
     return prediction[:, None] - cross * left_out, left_out
 
 
-def guarantee(level: float, n: int) -> str:
+def guarantee(level: float, n: int) -> Guarantee:
     """What holds for intervals from n training rows, in words.
 
     >>> guarantee(0.9, n=50).split(":")[0]
@@ -58,7 +59,9 @@ def guarantee(level: float, n: int) -> str:
         "from influence, which is exact for ridge regression only"
     )
     needed = rows_needed(level)
-    return said if n >= needed else f"{said}; every interval is infinite, finite ones need n = {needed}"
+    if n < needed:
+        said += f"; every interval is infinite, finite ones need n = {needed}"
+    return Guarantee(said, "approximate")
 
 
 def check_leverage(leverage: Array) -> None:

@@ -12,11 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rue.calibrate.crowding import WARNED_OF, crowding, free_outputs
 from rue.core.arrays import Array
-from rue.core.concepts import CurvatureRule, Damping, Facts, Model, Solver
+from rue.core.concepts import CurvatureRule, Damping, Facts, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueWarning, SettingError
+from rue.core.kept_derivatives import derivatives_kept
+from rue.core.model import Model
 from rue.core.one_step import LeftOut, left_out, left_out_losses
 from rue.core.progress import track
 from rue.core.randomness import generator, untouched
@@ -27,7 +30,6 @@ from rue.data.rows import Rows, training_rows
 LongArray = NDArray[np.int64]
 
 GAUSS_NEWTON = GaussNewton()
-OPTIMISTIC = 0.3  # effective parameters for each output of a row: above it 90 % intervals covered .72 to .84
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,10 @@ def leave_one_out(
     check_parts(curvature=curvature, damping=damping, solver=solver)
     with reading(model, data, "leave_one_out") as (read, rows):
         started = time.perf_counter()
-        bound = read if solver is None else solver.view(read, rows)
+        bound = read if solver is None else read.seen_by(solver, rows)
         inverted = invert(curvature.at(bound, rows), damping, solver)
         found = left_out(bound, rows, inverted.inverse)
-        said = [text for text in (inverted.damped.warning, optimism(found, rows.n)) if text]
+        said = [text for text in (inverted.damped.warning, optimism(bound, found, rows.n)) if text]
         for text in said:
             warnings.warn(text, RueWarning, stacklevel=2)
         facts: Facts = {
@@ -197,15 +199,15 @@ def compare_with_refits(
     )
 
 
-def optimism(found: LeftOut, n: int) -> str | None:
+def optimism(model: Model, found: LeftOut, n: int) -> str | None:
     """What to say where the model has too many effective parameters for its rows."""
-    k = found.fitted.shape[1]
-    share = found.effective / (n * k)
-    if share <= OPTIMISTIC:
+    free = free_outputs(model.family, found.fitted.shape[1])
+    share = crowding(found.effective, n, free)
+    if share <= WARNED_OF:
         return None
-    rows = f"{n} rows" if k == 1 else f"{n} rows of {k} outputs"
+    rows = f"{n} rows" if free == 1 else f"{n} rows of {free} free outputs"
     return (
-        f"{found.effective:.1f} effective parameters for {rows} are a share of {share:.2f}, above {OPTIMISTIC}: "
+        f"{found.effective:.1f} effective parameters for {rows} are a share of {share:.2f}, above {WARNED_OF}: "
         "leave-one-out errors are then too small; check on held-out rows, or train with a larger penalty"
     )
 
@@ -220,7 +222,8 @@ def reading(model: Any, data: Any, who: str) -> Iterator[tuple[Model, Rows]]:
         )
     with untouched(), torch.inference_mode(False):
         rows, bound = training_rows(data, model)
-        yield bound, rows
+        with derivatives_kept(rows):
+            yield bound, rows
 
 
 def _drawn_units(units: int, count: int, seed: int) -> Tensor:

@@ -13,9 +13,11 @@ from rue.calibrate.full_conformal import guarantee as full_conformal_guarantee
 from rue.calibrate.jackknife_plus import guarantee as jackknife_plus_guarantee
 from rue.calibrate.jackknife_plus import jackknife_plus
 from rue.core.arrays import Array
-from rue.core.concepts import Inputs, Inverse, Model
+from rue.core.concepts import Inputs, Inverse
 from rue.core.derivatives import jacobian
 from rue.core.errors import SettingError
+from rue.core.guarantee import Guarantee
+from rue.core.model import Model
 from rue.core.one_step import leverage
 
 BLOCK = 2**22  # pairs of a new and a training row held at once
@@ -71,8 +73,8 @@ class LeftOutRows:
             found.append((ends[0][:, None], ends[1][:, None]))
         return _joined(found)
 
-    def guarantee(self, by: str, level: float) -> str:
-        """What either guarantees, in words."""
+    def guarantee(self, by: str, level: float) -> Guarantee:
+        """What either guarantees."""
         words = {"jackknife+": jackknife_plus_guarantee, "full conformal": full_conformal_guarantee}[by]
         return words(level, len(self.left_out))
 
@@ -97,13 +99,14 @@ class RankedRows:
         reach = np.array([quantile(own, level) for own in self.scores.T])
         return prediction - reach * spread, prediction + reach * spread
 
-    def guarantee(self, level: float) -> str:
+    def guarantee(self, level: float) -> Guarantee:
         """What holds, in words."""
-        return (
+        said = (
             f"approximately {percent(level)}, not guaranteed: as far as {percent(level)} of n = {len(self.scores)} "
             "training rows were missed by models that had not seen them, in units of their spread; hold rows out for a "
             "guarantee"
         )
+        return Guarantee(said, "approximate")
 
 
 def _joined(parts: Sequence[tuple[Array, ...]]) -> Ends:

@@ -10,8 +10,8 @@ import torch
 
 from rue.calibrate.evidence import log_evidence
 from rue.calibrate.leaving_one_out import GAUSS_NEWTON, optimism, reading
-from rue.core.concepts import Model
 from rue.core.errors import ModelError, RueWarning, SettingError
+from rue.core.model import Model
 from rue.core.one_step import left_out, left_out_losses
 from rue.core.progress import track
 from rue.core.randomness import untouched
@@ -125,7 +125,7 @@ def _try(value: float, model: Model, data: Any, criterion: Criterion) -> _Tried:
             kind=(bound.describe().get("loss"), found.fitted.shape[1]),
             penalty=float(bound.penalty(torch.ones_like(bound.theta))),
             damped=inverted.damped.warning,
-            optimism=optimism(found, rows.n),
+            optimism=optimism(bound, found, rows.n),
         )
 
 

@@ -17,7 +17,7 @@ ROUNDING = 1e-5  # of a feature's standard deviation: two values this close are 
 
 
 @dataclass(frozen=True)
-class Values:
+class SeenValues:
     """The values of single features among the training rows."""
 
     sorted: Array = field(repr=False)  # (n, p), every column
@@ -34,7 +34,7 @@ class Support:
 
     leverage: float  # JH̃⁻¹Jᵀ, mean over outputs
     dissimilarity: float  # one minus the largest κ to another row
-    values: Values | None = field(repr=False)  # None where columns are not features
+    values: SeenValues | None = field(repr=False)  # None where columns are not features
 
     def beyond(self, leverage: Tensor) -> Tensor:
         """Whether inputs pull harder on the fit than training rows do: (c,)."""
@@ -55,7 +55,7 @@ def support(leverage: Tensor, similarity: Tensor, points: Array, unit: Tensor) -
     return Support(high, lonely, values_of(points, unit.cpu().numpy()))
 
 
-def values_of(points: Array, unit: np.ndarray) -> Values | None:
+def values_of(points: Array, unit: np.ndarray) -> SeenValues | None:
     """Of all training rows (n, p); None where there are too many columns to be features."""
     if points.shape[1] > FEATURES:
         return None
@@ -65,7 +65,7 @@ def values_of(points: Array, unit: np.ndarray) -> Values | None:
     end = np.full((1, points.shape[1]), np.inf)
     nearest = np.minimum(np.vstack([end, gaps]), np.vstack([gaps, end]))
     level = 1 - (1 - USUAL) / points.shape[1]  # so that all features together are usual
-    return Values(np.sort(points, axis=0), np.quantile(nearest, level, axis=0) + ROUNDING)
+    return SeenValues(np.sort(points, axis=0), np.quantile(nearest, level, axis=0) + ROUNDING)
 
 
 def _distances(values: Array, points: Array) -> Array:

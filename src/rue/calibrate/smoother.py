@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.nearest import NearestRows, nearest_rows
+from rue.calibrate.similarity import products, similarity, sizes
 from rue.core.concepts import Inverse, Objective, TrainingSet
 from rue.core.derivatives import jacobian_batches, outputs
 from rue.core.errors import SettingError
@@ -40,17 +41,13 @@ class Metric:
         """
         rows = None if self.nearest is None else self.nearest(jacobian)
         if rows is None:
-            products = torch.einsum("ckd,njd->cknj", jacobian, self.solved) if self.solved.shape[1] > 1 else None
-            square = (
-                (jacobian[:, 0] @ self.solved[:, 0].T).square() if products is None else products.square().sum((1, 3))
-            )
+            square = products(jacobian, self.solved).square().sum((1, 3))
             size, units = self.size, self.unit.expand(len(jacobian), -1)
         else:
             square = torch.einsum("ckd,csjd->ckjs", jacobian, self.solved[rows]).square().sum((1, 2))
             size, units = self.size[rows], self.unit[rows]
-        norm = torch.linalg.matrix_norm(own).clamp_min(torch.finfo(own.dtype).tiny)
-        found = square / size.clamp_min(torch.finfo(own.dtype).tiny) / norm[:, None]
-        return (found if unit is None else torch.where(units == unit[:, None], 0.0, found)), rows
+        same = None if unit is None else units == unit[:, None]
+        return similarity(square, torch.linalg.matrix_norm(own), size, same), rows
 
     def chunk(self) -> int:
         """How many inputs to compare at once."""
@@ -68,19 +65,17 @@ def metric(model: Objective, data: TrainingSet, inverse: Inverse) -> Metric:
             f"{data.n} training rows and {model.theta.numel()} parameters would take {needed / 2**30:.1f} GiB to "
             "compare; select= fewer parameters (a last layer), or use LinearRUE"
         )
-    solved, sizes, weights, residual = [], [], [], 0.0
-    for batch, jacobian in jacobian_batches(model, data):
+    solved, own, residual = [], [], 0.0
+    for _, jacobian in jacobian_batches(model, data):
         rows = jacobian.double()
         found = inverse.solve(rows.flatten(0, 1))
         residual = max(residual, found.residual)
         solved.append(found.vectors.view_as(rows))
-        sizes.append(torch.linalg.matrix_norm(rows @ solved[-1].mT))
-        weights.append(batch.weight.to(rows))
+        own.append(rows @ solved[-1].mT)
     all_solved = torch.cat(solved)
     nearest = nearest_rows(model, data, all_solved) if data.n > ALL_PAIRS else None
-    weight = torch.cat(weights)
-    size = torch.where(weight > 0, torch.cat(sizes), torch.inf)
-    return Metric(all_solved, size, weight, data.unit.to(all_solved.device), nearest, residual)
+    weight = data.weight.to(all_solved)
+    return Metric(all_solved, sizes(torch.cat(own), weight), weight, data.unit.to(all_solved.device), nearest, residual)
 
 
 def smooth(similarity: Tensor, rows: Tensor | None, values: Tensor, weight: Tensor, powers: Sequence[int]) -> Tensor:

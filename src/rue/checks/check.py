@@ -30,20 +30,20 @@ class Check:
 
 
 class Senseless(str):
-    """Why a check says nothing of this model or method at all: it is left out, and not missing."""
+    """Why a check says nothing of this model or method at all: it is skipped, and not missing."""
 
 
 @dataclass(frozen=True)
 class CheckUp:
     """All checks that were made of a model, and why the others were not.
 
-    >>> found = Check("solve", "green", 1e-9, "the residual is 1e-9", "below 0.01", "")
-    >>> CheckUp((found,), {"refits": "no refit was given"}).light
+    >>> solve = Check("solve", "green", 1e-9, "the residual is 1e-9", "below 0.01", "")
+    >>> CheckUp((solve,), {"refits": "no refit was given"}).light
     'green'
     """
 
     checks: tuple[Check, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)  # checks that were not made, and why
+    skipped: Mapping[str, str] = field(default_factory=dict)  # checks that were not made, and why
 
     @property
     def light(self) -> Light:
@@ -51,18 +51,21 @@ class CheckUp:
         return ORDER[max((ORDER.index(check.light) for check in self.checks), default=0)]
 
     @property
+    def left_out(self) -> Mapping[str, str]:
+        """Another name of `skipped`."""
+        return self.skipped
+
+    @property
     def missing(self) -> dict[str, str]:
         """The checks that could have told something and were not made."""
-        return {name: why for name, why in self.left_out.items() if not isinstance(why, Senseless)}
+        return {name: why for name, why in self.skipped.items() if not isinstance(why, Senseless)}
 
     def __getitem__(self, name: str) -> Check:
-        found = next((check for check in self.checks if check.name == name), None)
-        if found is not None:
-            return found
-        if name in self.left_out:
-            raise SettingError(
-                f"the check {name!r} was not made: {self.left_out[name]}; `name in checkup` tells before"
-            )
+        made = next((check for check in self.checks if check.name == name), None)
+        if made is not None:
+            return made
+        if name in self.skipped:
+            raise SettingError(f"the check {name!r} was not made: {self.skipped[name]}; `name in checkup` tells before")
         raise SettingError(f"there is no check {name!r}; made were {', '.join(check.name for check in self.checks)}")
 
     def __contains__(self, name: object) -> bool:
@@ -83,7 +86,7 @@ class CheckUp:
 
     def __str__(self) -> str:
         parts = [_paragraph(check) for check in sorted(self.checks, key=lambda check: -ORDER.index(check.light))]
-        parts += [_indented(f"{'—':6} {name}: not made, {reason}") for name, reason in self.left_out.items()]
+        parts += [_indented(f"{'—':6} {name}: not made, {reason}") for name, reason in self.skipped.items()]
         return "\n".join(parts)
 
 

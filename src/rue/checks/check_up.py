@@ -17,6 +17,7 @@ from rue.checks.solve import solve
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
 from rue.core.errors import NumericalError, RueError
+from rue.core.kept_derivatives import derivatives_kept
 from rue.core.randomness import untouched
 
 CHECKS: dict[str, Callable[[Subject], Check | str]] = {
@@ -37,16 +38,16 @@ FOREIGN = ("duplicates",)  # what can be said where a method predicts with netwo
 
 
 def check_up(subject: Subject) -> CheckUp:
-    """All checks in order, each made or left out with its reason."""
-    made, left_out = [], {}
-    with untouched(), torch.inference_mode(False):
+    """All checks in order, each made or skipped with its reason."""
+    made, skipped = [], {}
+    with untouched(), torch.inference_mode(False), derivatives_kept(subject.data):
         for name, check in CHECKS.items():
-            found = _senseless(name, subject) or _made(check, subject)
-            if isinstance(found, Check):
-                made.append(found)
+            outcome = _senseless(name, subject) or _made(check, subject)
+            if isinstance(outcome, Check):
+                made.append(outcome)
             else:
-                left_out[name] = found
-    return CheckUp(tuple(made), left_out)
+                skipped[name] = outcome
+    return CheckUp(tuple(made), skipped)
 
 
 def _senseless(name: str, subject: Subject) -> str | None:

@@ -68,9 +68,9 @@ def _light(same: int, m: int, rate: float, n: int) -> Light:
 
 def _digests(batches: Iterable[Inputs], widths: set[int]) -> list[bytes]:
     """A fingerprint of every row; the numbers of features that were seen are added to `widths`."""
-    found: list[bytes] = []
+    digests: list[bytes] = []
     for inputs in batches:
         rows = np.ascontiguousarray(coordinates(inputs)) + 0.0  # −0 is 0
         widths.add(rows.shape[1])
-        found += [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
-    return found
+        digests += [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+    return digests

@@ -6,9 +6,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rue.calibrate.crowding import free_outputs
 from rue.checks.check import Senseless
-from rue.core.concepts import Inverse, Model, TrainingSet
+from rue.core.concepts import Inverse, TrainingSet
 from rue.core.derivatives import jacobian_batches, outputs, weighted_hessian
+from rue.core.model import Model
 from rue.core.one_step import leverage
 
 WORK = 1e12  # n·k·d²: about a minute on one core
@@ -26,7 +28,7 @@ def leverages(model: Model, data: TrainingSet, inverse: Inverse) -> Leverages | 
     """The eigenvalues of ΛM, row by row; or why they are not known."""
     if model.family.coupled:
         return Senseless("the loss of a row depends on the other rows, so that no row has a leverage of its own")
-    if inverse.describe().get("solver") == "ConjugateGradient":
+    if inverse.iterative:
         return f"n = {data.n} solves by iterations, one for each row, take too long"
     k = outputs(model, next(data.batches()).inputs).shape[1]
     if data.n * k * float(model.theta.numel()) ** 2 > WORK:
@@ -36,5 +38,4 @@ def leverages(model: Model, data: TrainingSet, inverse: Inverse) -> Leverages | 
         hat = weighted_hessian(model, outputs(model, batch.inputs), batch) @ leverage(jacobian, inverse)[0]
         total += float(hat.diagonal(dim1=-2, dim2=-1).sum())
         parts.append((hat[:, 0, 0] if k == 1 else torch.linalg.eigvals(hat).real.amax(-1)).cpu())
-    free = max(1, k - (model.family.decision == "largest"))
-    return Leverages(np.asarray(torch.cat(parts).numpy()), total, free)
+    return Leverages(np.asarray(torch.cat(parts).numpy()), total, free_outputs(model.family, k))

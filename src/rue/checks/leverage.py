@@ -2,13 +2,11 @@
 
 import numpy as np
 
+from rue.calibrate.crowding import FAR_OFF, WARNED_OF, crowding
 from rue.checks.check import ROWS, Check, Light, Senseless
 from rue.checks.subject import Subject
 from rue.explain.people import row_ids
 
-# Of the rows' outputs: left-out errors over test errors of networks were 1.4 at .2 to .3, 1.5 at .3 to .45, 2.2 at .45
-# to .6 and 4.1 above; on UCI sets 90 % intervals covered .72 to .84
-OPTIMISTIC, CROWDED = 0.3, 0.7
 RISKY, AVOIDED, ALONE = 0.2, 0.5, 0.95  # Huber (1981), Robust Statistics, section 7.2; alone, a row decides its own fit
 
 
@@ -17,21 +15,21 @@ _ELSEWHERE = Senseless("left-out predictions are those of other models, whatever
 
 def effective_parameters(subject: Subject) -> Check | str:
     """The sum of the leverages for each output of a row."""
-    found = subject.leverages if subject.needs_rest else _ELSEWHERE
-    if isinstance(found, str):
-        return found
-    total, free = found.total, found.free
+    known = subject.leverages if subject.needs_rest else _ELSEWHERE
+    if isinstance(known, str):
+        return known
+    total, free = known.total, known.free
     n = int((subject.data.weight > 0).sum())  # the others are not there
-    share = total / (n * free)
-    light: Light = "green" if share <= OPTIMISTIC else "amber" if share <= CROWDED else "red"
+    share = crowding(total, n, free)
+    light: Light = "green" if share <= WARNED_OF else "amber" if share <= FAR_OFF else "red"
     rows = f"n = {n} rows" if free == 1 else f"n = {n} rows of {free} free outputs"
     return Check(
         "effective parameters",
         light,
         share,
         f"{total:.1f} effective parameters for {rows} are a share of {share:.2f}",
-        f"amber above {OPTIMISTIC}: left-out errors by influence were 1.5 times test errors for networks there, 90 % "
-        f"intervals covered from .72 to all; red above {CROWDED}, where they were 4 times as large; exact for models "
+        f"amber above {WARNED_OF}: left-out errors by influence were 1.5 times test errors for networks there, 90 % "
+        f"intervals covered from .72 to all; red above {FAR_OFF}, where they were 4 times as large; exact for models "
         "that are linear in their parameters",
         ""
         if light == "green"
@@ -42,10 +40,10 @@ def effective_parameters(subject: Subject) -> Check | str:
 
 def largest_leverage(subject: Subject) -> Check | str:
     """The rows that pull their own prediction most."""
-    found = subject.leverages if subject.needs_rest else _ELSEWHERE
-    if isinstance(found, str):
-        return found
-    values = found.largest
+    known = subject.leverages if subject.needs_rest else _ELSEWHERE
+    if isinstance(known, str):
+        return known
+    values = known.largest
     largest = float(values.max())
     light: Light = "green" if largest <= AVOIDED else "amber" if largest <= ALONE else "red"
     order = np.argsort(-values, kind="stable")[:ROWS]

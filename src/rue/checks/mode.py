@@ -1,14 +1,13 @@
 """Does the module answer as it does in evaluation mode?"""
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from rue.checks.check import Check, Senseless
 from rue.checks.subject import Subject, some
 from rue.core.derivatives import outputs
-from rue.models.torch.module import private_copy
+from rue.models.torch.module import plain_module, private_copy
 
 NAME = "mode"
 ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-8}  # of the outputs, relative to their size
@@ -17,8 +16,9 @@ LIMITS = "red where the outputs of evaluation mode differ beyond rounding: those
 
 def mode(subject: Subject) -> Check | str:
     """Outputs as wrapped against those of a copy in evaluation mode; the user's module is not touched."""
-    core: Any = getattr(subject.model, "inner", subject.model)  # behind a projection
-    if not hasattr(core, "module"):
+    model = subject.model
+    core = plain_module(model if model.behind is None else replace(model, core=model.behind))
+    if core is None:
         return Senseless("an estimator has no modes")
     training = any(part.training for part in core.module.modules())
     inputs = some(next(subject.data.batches()).inputs)

@@ -11,13 +11,14 @@ from torch.utils.data import DataLoader, Dataset
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Audited, Subject, only_differences
 from rue.core.arrays import Array
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs, pushed, weighted_gradients
 from rue.core.errors import ModelError, SettingError
+from rue.core.model import Model
 from rue.core.progress import track
 from rue.core.randomness import generator, untouched
 from rue.core.resample import Multinomial
 from rue.models import wrap
+from rue.models.torch.module import plain_module
 
 NAME = "refits"
 ALIKE = 0.8  # correlation of changes: .86 to 1.0 for linear models, logistic and Poisson regressions at rest
@@ -45,10 +46,10 @@ def refits(subject: Subject) -> Check | str:
     pull = weighted_gradients(subject.model, subject.data, (drawn - 1)[:, subject.data.unit])
     step = -subject.factored.inverse.solve(pull).vectors
     parts = [(outputs(subject.model, x), pushed(subject.model, x, step)) for x in rows.batches(subject.model)]
-    found, moved = (torch.cat(part).double().cpu().numpy() for part in zip(*parts, strict=True))
-    said, now, response = np.moveaxis(moved, 2, 0), found, subject.model.response
+    outputs_now, moved = (torch.cat(part).double().cpu().numpy() for part in zip(*parts, strict=True))
+    said, now, response = np.moveaxis(moved, 2, 0), outputs_now, subject.model.response
     if response is not None:  # a refit may transform targets otherwise: predictions are compared
-        said, now = said * response.slope(found), response.value(found)
+        said, now = said * response.slope(outputs_now), response.value(outputs_now)
     samples = track("refits", drawn, total=len(drawn))
     made = [_predictions(subject, _drawn_rows(subject, weights), rows, now.shape) for weights in samples]
     kept = [i for i, predicted in enumerate(made) if predicted is not None]
@@ -97,12 +98,14 @@ def _again(subject: Subject, rows: NDArray[np.int64]) -> Model:
     assert subject.refit is not None
     with untouched(), torch.enable_grad():
         made: Any = subject.refit(rows)
-    if hasattr(made, "predict") and hasattr(made, "theta"):
+    if isinstance(made, Model):
         return made
     if made is None:
         raise ModelError("refit returned None, expected the trained model: rue.wrap(...) of it, or the model itself")
-    rule = getattr(subject.model, "rule", None)
-    return wrap(made, loss=rule) if isinstance(made, torch.nn.Module) else wrap(made)
+    core = plain_module(subject.model)
+    return (
+        wrap(made, loss=None if core is None else core.stated_loss) if isinstance(made, torch.nn.Module) else wrap(made)
+    )
 
 
 def _predictions(subject: Subject, drawn: NDArray[np.int64], rows: Audited, shape: tuple[int, ...]) -> Array | None:
@@ -113,15 +116,15 @@ def _predictions(subject: Subject, drawn: NDArray[np.int64], rows: Audited, shap
         if _lacks_a_class(subject, drawn):
             return None
         raise
-    found = torch.cat([outputs(model, inputs) for inputs in rows.batches(model)]).double().cpu().numpy()
-    if found.shape != shape:
+    predicted = torch.cat([outputs(model, inputs) for inputs in rows.batches(model)]).double().cpu().numpy()
+    if predicted.shape != shape:
         if _lacks_a_class(subject, drawn):
             return None
         raise ModelError(
-            f"refit returned a model that predicts {found.shape} where the audited one predicts {shape}; train the "
+            f"refit returned a model that predicts {predicted.shape} where the audited one predicts {shape}; train the "
             "same architecture on the same columns again"
         )
-    return np.asarray(found if model.response is None else model.response.value(found))
+    return np.asarray(predicted if model.response is None else model.response.value(predicted))
 
 
 def _lacks_a_class(subject: Subject, drawn: NDArray[np.int64]) -> bool:

@@ -14,12 +14,13 @@ from rue.calibrate.left_out.evidence import Source
 from rue.calibrate.left_out.rest import Reweighted, reweighted
 from rue.checks.check import Senseless
 from rue.checks.hat import Leverages, leverages
-from rue.core.concepts import CurvatureRule, Facts, Inputs, Model
+from rue.core.concepts import CurvatureRule, Facts, Inputs
 from rue.core.curvature import GaussNewton
-from rue.core.derivatives import outputs
+from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.solve.choice import Inverted, invert, too_large
 from rue.data.rows import Rows, input_batches
+from rue.models.torch.module import plain_module
 
 UNITS = 32.0  # of rounding, in what is added up over few hundred rows and a solve: less cannot be told from zero
 LOOKED_AT = 200  # rows whose outputs are compared
@@ -82,7 +83,7 @@ class Subject:
     @property
     def told(self) -> bool:
         """Whether loss and penalty were told by the user; those of an estimator are read off it."""
-        return hasattr(self.model, "rule")
+        return plain_module(self.model) is not None
 
     @property
     def needs_rest(self) -> bool:
@@ -92,7 +93,7 @@ class Subject:
     @property
     def projected(self) -> bool:
         """Whether the audit looks along a projection of the parameters."""
-        return hasattr(self.model, "inner")
+        return self.model.behind is not None
 
     @cached_property
     def without_objective(self) -> str | None:
@@ -131,10 +132,7 @@ class Audited:
 
 def gauss_newton(model: Model, data: Rows) -> Inverted:
     """The Gauss–Newton matrix, damped only where it must be."""
-    logits = 0
-    if model.family.decision == "largest":  # only their differences matter
-        logits = outputs(model, take(next(data.batches()).inputs, slice(0, 1))).shape[1]
-    return invert(GaussNewton().at(model, data), None, None, logits)
+    return invert(GaussNewton().at(model, data), None, None)
 
 
 def only_differences(change: Any, model: Model) -> Any:

@@ -10,9 +10,9 @@ from torch import Tensor
 from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs
 from rue.core.errors import RueError
+from rue.core.model import Model
 
 NAME = "training fit"
 ERRORS = 2.0  # standard errors of the difference: 2 to 3 % of models without any skill would be beyond it, either side
@@ -34,9 +34,9 @@ def training_fit(subject: Subject) -> Check | str:
     constant = best_constant(model, batches)
     own, flat, weight = [], [], []
     with torch.no_grad():
-        for found, targets, weights in batches:
-            own.append(model.loss(found, targets).double())
-            flat.append(model.loss(constant.to(found).expand_as(found), targets).double())
+        for predicted, targets, weights in batches:
+            own.append(model.loss(predicted, targets).double())
+            flat.append(model.loss(constant.to(predicted).expand_as(predicted), targets).double())
             weight.append(weights)
     losses, others, shares = torch.cat(own), torch.cat(flat), torch.cat(weight) / float(data.weight.sum())
     better = others - losses
@@ -71,10 +71,10 @@ def _rests(subject: Subject) -> bool:
     if subject.without_objective is not None:
         return False
     try:
-        found = at_rest(subject)
+        check = at_rest(subject)
     except RueError:
         return False
-    return isinstance(found, Check) and found.light == "green"
+    return isinstance(check, Check) and check.light == "green"
 
 
 def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Tensor:
@@ -84,16 +84,17 @@ def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Te
     """
     total = sum(float(weight.sum()) for _, _, weight in batches)
     start = (
-        torch.as_tensor(sum((weight[:, None] * found.double()).sum(0) for found, _, weight in batches)).detach() / total
+        torch.as_tensor(sum((weight[:, None] * predicted.double()).sum(0) for predicted, _, weight in batches)).detach()
+        / total
     )
-    squares = sum((weight[:, None] * found.double().square()).sum(0) for found, _, weight in batches)
+    squares = sum((weight[:, None] * predicted.double().square()).sum(0) for predicted, _, weight in batches)
     unit = torch.as_tensor(squares / total).sqrt()
     unit = torch.where(unit > 0, unit, 1.0).detach()
 
     def mean_loss(constant: Tensor) -> Tensor:
         mean = torch.zeros((), dtype=torch.float64, device=constant.device)
-        for found, targets, weight in batches:
-            losses = model.loss(constant.to(found.dtype).expand_as(found), targets)
+        for predicted, targets, weight in batches:
+            losses = model.loss(constant.to(predicted.dtype).expand_as(predicted), targets)
             mean = mean + (weight * losses.double()).sum() / total
         return mean
 

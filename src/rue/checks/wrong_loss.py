@@ -1,7 +1,7 @@
 """Another named loss under which the parameters would be at rest."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rue.calibrate.left_out.rest import distance, reweighted
 from rue.checks.subject import Subject, gauss_newton
@@ -9,6 +9,7 @@ from rue.core.errors import RueError
 from rue.data.rows import training_rows
 from rue.losses import LOSSES
 from rue.losses.torch_losses import Scale
+from rue.models.torch.module import ModuleCore, plain_module
 
 SMALL = 2_000  # parameters: each loss has its own matrix to factor
 TIMES = 10**0.5  # closer than under the stated loss, where that is not close: ten times in the decrement
@@ -25,23 +26,22 @@ class Named(NamedTuple):
 
 def better_loss(subject: Subject, steps: float, close: float) -> Named | None:
     """The loss that explains where the parameters are; None where none does, or the loss is the estimator's own."""
-    model: Any = subject.model
-    if not hasattr(model, "rule") or model.theta.numel() > SMALL:
+    core = plain_module(subject.model)
+    if core is None or core.theta.numel() > SMALL:
         return None
-    found = [Named(name, _steps(subject, name)) for name in LOSSES if name != model.rule.name]
-    best = min(found, key=lambda one: round(one.steps, DIGITS))  # losses that are the same here: the first of them
+    others = [Named(name, _steps(subject, core, name)) for name in LOSSES if name != core.loss.name]
+    best = min(others, key=lambda one: round(one.steps, DIGITS))  # losses that are the same here: the first of them
     times = TIMES if steps > close else CLEARLY
     return best if best.steps < min(close, steps / times) else None
 
 
-def _steps(subject: Subject, name: str) -> float:
-    model: Any = subject.model
+def _steps(subject: Subject, core: ModuleCore, name: str) -> float:
     if LOSSES[name].family.coupled:
         return float("inf")
     try:
-        plain = Scale(each_output=model.scale.each_output)
-        named = replace(model, rule=LOSSES[name], scale=plain, row_shape=None)
-        data, other = training_rows(subject.data.source, named)
+        plain = Scale(each_output=core.scale.each_output)
+        named = replace(core, loss=LOSSES[name], scale=plain, row_shape=None)
+        data, other = training_rows(subject.data.source, replace(subject.model, core=named))
         return distance(other, reweighted(other, data, subject.seed), gauss_newton(other, data).inverse).steps
     except RueError:  # targets, or a number of outputs, that are not this loss's
         return float("inf")

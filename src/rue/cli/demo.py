@@ -29,7 +29,7 @@ HEADLINE = "CalibratedRUE"  # what rue.audit uses
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class CrossAudited:
     """What every method says of patients the network never saw, in the units of the target."""
 
     patient: Array  # (m,) row numbers
@@ -49,7 +49,7 @@ class HeldOut:
         return self.prediction - self.target
 
 
-def run(out: Path, seed: int = 0) -> HeldOut:
+def run(out: Path, seed: int = 0) -> CrossAudited:
     """Train, audit, print and draw."""
     start = time.perf_counter()
     console = Console(highlight=False)
@@ -74,7 +74,7 @@ def run(out: Path, seed: int = 0) -> HeldOut:
     return held_out
 
 
-def cross_audit(seed: int, console: Console) -> HeldOut:
+def cross_audit(seed: int, console: Console) -> CrossAudited:
     """Every patient audited once, by a network trained on the others."""
     from sklearn.datasets import load_diabetes
     from sklearn.model_selection import KFold
@@ -91,7 +91,7 @@ def cross_audit(seed: int, console: Console) -> HeldOut:
                 bar.update(task, description=f"network {fold} of {FOLDS}: {what}", advance=1)
 
             parts.append(audit_fold(X, y, rows, test, seed + fold, say))
-    return HeldOut(
+    return CrossAudited(
         patient=np.concatenate([part.patient for part in parts]),
         target=np.concatenate([part.target for part in parts]),
         prediction=np.concatenate([part.prediction for part in parts]),
@@ -105,7 +105,7 @@ def cross_audit(seed: int, console: Console) -> HeldOut:
     )
 
 
-def audit_fold(X: Array, y: Array, rows: Array, test: Array, seed: int, say: Callable[[str], None]) -> HeldOut:
+def audit_fold(X: Array, y: Array, rows: Array, test: Array, seed: int, say: Callable[[str], None]) -> CrossAudited:
     """Train on some patients and audit the others with every method."""
     of_x, of_y = Standardiser.of(X[rows]), Standardiser.of(y[rows])
     inputs, targets, new = (
@@ -123,7 +123,7 @@ def audit_fold(X: Array, y: Array, rows: Array, test: Array, seed: int, say: Cal
             audits[name] = method().fit(model, (inputs, targets)).audit(new)
     best = audits[HEADLINE]
     interval = best.interval(LEVEL)
-    return HeldOut(
+    return CrossAudited(
         patient=test,
         target=y[test],
         prediction=best.prediction * of_y.scale + of_y.mean,
@@ -137,7 +137,7 @@ def audit_fold(X: Array, y: Array, rows: Array, test: Array, seed: int, say: Cal
     )
 
 
-def _patients(held_out: HeldOut) -> Table:
+def _patients(held_out: CrossAudited) -> Table:
     """Both ends of the ranking."""
     table = Table(title="The least and the most reliable predictions", title_justify="left", caption_justify="left")
     table.caption = (
@@ -163,7 +163,7 @@ def _patients(held_out: HeldOut) -> Table:
     return table
 
 
-def _comparison(held_out: HeldOut) -> Table:
+def _comparison(held_out: CrossAudited) -> Table:
     """Every method by what its ranking is worth."""
     table = Table(title="What each score is worth", title_justify="left", caption_justify="left")
     table.caption = (
@@ -185,7 +185,7 @@ def _comparison(held_out: HeldOut) -> Table:
     return table
 
 
-def _summary(held_out: HeldOut) -> str:
+def _summary(held_out: CrossAudited) -> str:
     """What to make of it, in the numbers at hand."""
     share = resampling_share(held_out)
     whole = float((held_out.total_std**2).mean())
@@ -200,12 +200,12 @@ def _summary(held_out: HeldOut) -> str:
     )
 
 
-def resampling_share(held_out: HeldOut) -> float:
+def resampling_share(held_out: CrossAudited) -> float:
     """The share of resampling in the expected error variance."""
     return float((held_out.std**2).mean() / (held_out.total_std**2).mean())
 
 
-def _draw(held_out: HeldOut, out: Path) -> list[Path]:
+def _draw(held_out: CrossAudited, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     size = np.abs(held_out.error)
     figures = {

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from rue.cli.paper_network import ALPHA, paper_network, train
 from rue.core.arrays import Array, Whole
-from rue.core.concepts import Model
 from rue.core.errors import RueWarning
+from rue.core.model import Model
 from rue.data.features import Standardiser
 from rue.evaluate.datasets import diabetes
 from rue.methods import CalibratedRUE

@@ -45,9 +45,3 @@ def check_rows(name: str, column: NDArray[np.float64], bad: NDArray[np.bool_], w
     if bad.any():
         row = int(bad.argmax())
         raise InputError(f"{name} is {column[row]:g} at row {row} ({bad.sum()} of {bad.size} rows), expected {wanted}")
-
-
-def check_level(name: str, level: float) -> None:
-    """Raise unless a probability lies strictly between zero and one."""
-    if not 0 < level < 1:
-        raise InputError(f"{name} is {level:g}, expected strictly between 0 and 1; write 90 % as 0.9")

@@ -8,7 +8,7 @@ another type.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,6 +26,10 @@ Decision = Literal["largest", "signs", "ordered", "shares"]
 one, the largest of k."""
 
 
+Link = Literal["identity", "log"]
+"""What a prediction is to its output: the same number, or the output is its logarithm."""
+
+
 @dataclass(frozen=True)
 class Family:
     """What the outputs under a loss mean."""
@@ -38,6 +42,14 @@ class Family:
     gradients: bool = True  # outputs move with parameters that are known; else only predictions are
     stationary: bool = True  # where the gradient of loss and penalty is zero; else grown in steps, or held at corners
     grown: bool = False  # in steps, each part for what those before it missed: other rows would have grown other parts
+    projected: bool = False  # the parameters are seen along random directions: an approximation
+    held_fixed: str = ""  # what other training rows would have changed and no re-weighting moves, in words
+    link: Link | None = None  # of the libraries that train this loss for numbers; None: none does, or no numbers
+
+    @property
+    def same_scale(self) -> bool:
+        """Whether outputs can be subtracted from the targets."""
+        return self.gaussian or self.link == "identity"
 
     @property
     def outside(self) -> bool:
@@ -65,28 +77,39 @@ class Response(Protocol):
         ...
 
 
-class Objective(Protocol):
-    """1a. The mathematics of what was trained: f, the loss of an example, the penalty, and theta.
+class ExampleLoss(Protocol):
+    """The loss of each example from its outputs, and what is known of it in closed form."""
 
-    The objective is always the sum over examples plus the penalty, J = Σᵢ ℓᵢ + R. Every derivative is a free function
-    over these members.
-    """
+    def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss (n,) from outputs (n, k)."""
+        ...
+
+    @property
+    def hessian(self) -> Callable[[Tensor, Any], Tensor] | None:
+        """∂²ℓ/∂f² (n, k, k) from outputs and targets; None leaves it to autodiff."""
+        ...
+
+    @property
+    def coupling(self) -> Callable[[Tensor, Any, Tensor], Coupling] | None:
+        """All rows together, from outputs, targets and weights; None unless the family is coupled."""
+        ...
+
+
+class Predictor(Protocol):
+    """What gives outputs, and the loss they are judged by."""
 
     @property
     def theta(self) -> Tensor:
-        """The audited parameters, flat: (d,)."""
+        """The parameters that are known, flat: (d,)."""
         ...
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
         ...
 
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Loss of each example (n,), from outputs (n, k)."""
-        ...
-
-    def penalty(self, theta: Tensor) -> Tensor:
-        """The penalty R, a scalar."""
+    @property
+    def loss(self) -> ExampleLoss:
+        """The loss of an example."""
         ...
 
     @property
@@ -94,21 +117,37 @@ class Objective(Protocol):
         """What the outputs mean."""
         ...
 
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """∂²ℓ/∂f² (n, k, k) where it is known in closed form; None leaves it to autodiff."""
+
+class Objective(Predictor, Protocol):
+    """1a. What is differentiated: J(θ) = Σᵢ ℓᵢ + R, a sum over examples and a penalty.
+
+    Every derivative is a free function over these members.
+    """
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """The penalty R, a scalar."""
         ...
 
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
-        """The loss of a family whose rows are coupled."""
-        ...
-
-    def jacobian(self, inputs: Inputs) -> Tensor | None:
-        """∂f/∂θ at theta (m, k, d) where it is known; None leaves it to autodiff."""
+    @property
+    def jacobian(self) -> Callable[[Inputs], Tensor] | None:
+        """∂f/∂θ at theta (m, k, d) from inputs, where it is known in closed form; None leaves it to autodiff."""
         ...
 
 
-class Model(Objective, Protocol):
-    """1. What was trained: an objective, and how raw data and a user's own answers reach it."""
+class Core(Predictor, Protocol):
+    """What an adapter reads off a trained model: a predictor that can be described and told from others."""
+
+    def describe(self) -> Facts:
+        """What to say of it in an audit's facts."""
+        ...
+
+    def contents(self) -> Iterator[str | Tensor]:
+        """Names and numbers it is made of, always in the same order: equal contents are the same model."""
+        ...
+
+
+class TrainedObjective(Core, Objective, Protocol):
+    """A core that minimises an objective."""
 
     @property
     def centre(self) -> Tensor:
@@ -117,7 +156,24 @@ class Model(Objective, Protocol):
 
     @property
     def stated(self) -> bool:
-        """Whether the penalty is known; else it is left out of the objective, and what it was has to be found."""
+        """Whether the penalty is known; else it is left out of the objective and has to be estimated."""
+        ...
+
+
+class Boundary(Protocol):
+    """1b. What stands between raw tables and a core: reading, and the answers a user's own model gives."""
+
+    def read(self, core: Any, inputs: Any) -> Inputs:
+        """Turn raw inputs into tensors that the core takes."""
+        ...
+
+    def read_targets(self, core: Any, targets: Any) -> Any:
+        """Turn raw targets into what the core's loss takes."""
+        ...
+
+    @property
+    def answer(self) -> Callable[[Any], NDArray[Any]] | None:
+        """What the user's own estimator predicts for raw inputs; None where the outputs are the prediction."""
         ...
 
     @property
@@ -130,29 +186,6 @@ class Model(Objective, Protocol):
         """The labels of the classes, where a user's own classifier predicts labels."""
         ...
 
-    def answer(self, inputs: Any) -> NDArray[Any] | None:
-        """What the user's own estimator predicts for raw inputs; None where the outputs are the prediction."""
-        ...
-
-    def read(self, inputs: Any) -> Inputs:
-        """Turn raw inputs into tensors that `predict` takes."""
-        ...
-
-    def read_targets(self, targets: Any) -> Any:
-        """Turn raw targets into what `loss` takes."""
-        ...
-
-    def bind(self, inputs: Inputs, total_weight: float, batches: "Batches | None" = None) -> Self:
-        """Settle what only data can tell (the outputs' shape, the scale of a mean); refuse what cannot be audited.
-
-        `inputs` are a first batch, `batches` a pass over all training rows as a model reads them.
-        """
-        ...
-
-    def describe(self) -> Facts:
-        """What to say of the model in an audit's facts."""
-        ...
-
 
 class Batch(NamedTuple):
     """Consecutive training rows, read by the model."""
@@ -161,10 +194,6 @@ class Batch(NamedTuple):
     targets: Any
     weight: Tensor  # (c,) float64
     rows: slice
-
-
-Batches = Callable[[Model], Iterator[Batch]]
-"""A pass over all training rows, as a model reads them."""
 
 
 class TrainingSet(Protocol):
@@ -206,6 +235,11 @@ class Curvature(Protocol):
     @property
     def rank(self) -> int:
         """The largest rank the part that comes from the data can have."""
+        ...
+
+    @property
+    def logits(self) -> int:
+        """The number of outputs of which only differences matter, as under softmax; 0 where every output counts."""
         ...
 
     @property
@@ -265,6 +299,11 @@ class Solving(Protocol):
 class Inverse(Solving, Protocol):
     """The damped curvature, factored once, ready for many right-hand sides."""
 
+    @property
+    def iterative(self) -> bool:
+        """Whether every right-hand side takes iterations of its own, so that thousands of them take long."""
+        ...
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw (count, d) from the normal distribution whose covariance is the inverse."""
         ...
@@ -282,8 +321,8 @@ class Solver(Protocol):
         """Whether `factor` raises for a curvature that cannot be inverted, rather than a later solve."""
         ...
 
-    def view(self, model: Model, data: TrainingSet) -> Model:
-        """The model in the coordinates that are solved for: itself, but for projections."""
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:
+        """The objective in the coordinates that are solved for: itself, but for projections."""
         ...
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
@@ -327,31 +366,4 @@ class Resampler(Protocol):
 
     def member_factor(self, units: int) -> float:
         """What the members' variance must be multiplied by."""
-        ...
-
-
-class Assessment(NamedTuple):
-    """What a fitted method says of a batch of inputs; what it has no word on is None."""
-
-    prediction: Tensor  # (c, k)
-    covariance: Tensor | None = None  # (c, k, k), of resampling
-    noise: Tensor | None = None  # (c, k, k), all other spread
-    score: Tensor | None = None  # (c,), where it is not the root of the covariance's trace
-    drift: Tensor | None = None  # (c,), how far the members' mean left the prediction, in their std
-    rounding: Tensor | None = None  # (c,), rounding error of the members' predictions, in their std
-    residual: float | None = None  # of a solve made for these inputs
-    total: Tensor | None = None  # (c, k, k), of the predictive distribution, where it is not covariance + noise
-    scarcity: Tensor | None = None  # (c, k, k), the part of the noise that stands for data that are missing
-    scarce: Tensor | None = None  # (c,), one for inputs unlike the training rows
-    variance: Tensor | None = None  # (c, k), of resampling, where the covariance is not kept
-    probability: Tensor | None = None  # (c, classes), averaged over the resampled models
-    flip: Tensor | None = None  # (c,), the chance of another decision
-    epistemic: Tensor | None = None  # (c,), nats of uncertainty that are due to the training set
-
-
-class Assessor(Protocol):
-    """5. What a Method's `fit` leaves behind for an Auditor: everything that does not need the inputs."""
-
-    def __call__(self, model: Model, inputs: Inputs) -> Assessment:
-        """Assess a batch of inputs."""
         ...

@@ -1,4 +1,4 @@
-"""Every derivative of a Objective, each written once, streaming over batches.
+"""Every derivative of an Objective, each written once, streaming over batches.
 
 Derivatives are taken in the model's dtype; sums over rows are kept in float64. Where a model cannot be
 vectorised over rows (recurrent kernels, data-dependent control flow) a loop takes over: slower, never wrong.
@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.func import jacrev, jvp, vjp, vmap
 
-from rue.core.concepts import Batch, Inputs, Objective, TrainingSet
+from rue.core.concepts import Batch, Coupling, Inputs, Objective, Predictor, TrainingSet
 from rue.core.errors import DerivativeError, NumericalError
+from rue.core.kept_derivatives import kept, reading
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.progress import track
 
@@ -22,10 +23,10 @@ CUDA_CHUNK_BYTES = 2**28  # a GPU wants larger pieces
 WIDE_ROW_BYTES = 2**20  # a row of the Jacobian that is so wide is never close to a processor, and
 WIDE_CHUNK_BYTES = 2**26  # many of them at once cost less each
 FEW = 16  # outputs up to which a known Jacobian is the cheapest way to pull one vector back
-VECTORS = 32  # in one block of curvature products: 8 to 32 measured best (FACTS, numerics)
+VECTORS = 32  # in one block of curvature products: 8 to 32 measured best
 
 
-def outputs(model: Objective, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
+def outputs(model: Predictor, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
     """Outputs (c, k), as the user's own model returns them."""
     with torch.no_grad():
         return model.predict(model.theta if theta is None else theta, inputs)
@@ -44,18 +45,17 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
         return _first_that_works(at_once, one_by_one, thetas)
 
 
-def loss_gradient(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
+def loss_gradient(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
     """r = ∂ℓᵢ/∂f at outputs (c, k): (c, k)."""
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
         return _finite(_gradient(model.loss(at, targets).sum(), at), "the loss")
 
 
-def loss_hessian(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
+def loss_hessian(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
     """Λ = ∂²ℓᵢ/∂f² at outputs (c, k): (c, k, k)."""
-    known = model.loss_hessian(predicted.detach().double(), targets)  # saturated classes are lost in single precision
-    if known is not None:
-        return _finite(known, "the loss")
+    if model.loss.hessian is not None:  # saturated classes are lost in single precision
+        return _finite(model.loss.hessian(predicted.detach().double(), targets), "the loss")
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
         slope = _gradient(model.loss(at, targets).sum(), at, keep=True)
@@ -63,27 +63,24 @@ def loss_hessian(model: Objective, predicted: Tensor, targets: Any) -> Tensor:
     return _finite(torch.stack(rows, dim=1), "the loss")
 
 
-def weighted_hessian(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
+def weighted_hessian(model: Predictor, predicted: Tensor, batch: Batch) -> Tensor:
     """wᵢΛᵢ (c, k, k) in float64; rows that are coupled are one block (1, n, n)."""
     if model.family.coupled:
-        return model.coupling(predicted.detach(), batch.targets, batch.weight).curvature.unsqueeze(0)
+        return coupled(model, predicted.detach(), batch.targets, batch.weight).curvature.unsqueeze(0)
     return batch.weight[:, None, None] * loss_hessian(model, predicted, batch.targets).double()
+
+
+def coupled(model: Predictor, predicted: Tensor, targets: Any, weight: Tensor) -> Coupling:
+    """The loss of a family whose rows are coupled, at outputs (n, 1)."""
+    assert model.loss.coupling is not None  # the family says so
+    return model.loss.coupling(predicted, targets, weight)
 
 
 def jacobian(model: Objective, inputs: Inputs) -> Tensor:
     """∂f/∂θ for every row: (c, k, d)."""
-    known = model.jacobian(inputs)
-    if known is not None:
-        return known
-
-    def at_once(rows: Inputs) -> Tensor:
-        return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
-
-    def one_by_one(rows: Inputs) -> Tensor:
-        return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
-
-    with torch.enable_grad():
-        return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
+    if model.jacobian is not None:
+        return model.jacobian(inputs)
+    return kept("Jacobian", model, lambda: _derived_jacobian(model, inputs))
 
 
 def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
@@ -121,23 +118,8 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
 
 def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
-    known = model.jacobian(inputs) if cotangents.shape[1] <= FEW else None
-    if known is not None:
-        return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
-
-    def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
-        return vjp(lambda at: _one_row(model, at, row), theta)[1](cotangent)[0]
-
-    def at_once(pair: tuple[Inputs, Tensor]) -> Tensor:
-        rows, weights = pair
-        return vmap(pull, in_dims=(None, 0, 0))(model.theta, rows, weights)
-
-    def one_by_one(pair: tuple[Inputs, Tensor]) -> Tensor:
-        rows, weights = pair
-        return torch.stack([_row_pull(model, row, u) for row, u in zip(_each_row(rows), weights, strict=True)])
-
-    with torch.enable_grad():
-        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
+    known = _known_pull(model, inputs, cotangents)
+    return _derived_pull(model, inputs, cotangents) if known is None else known
 
 
 def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -145,7 +127,9 @@ def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
     for batch in track("Jacobians", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
         for part in _chunks(batch, _chunk_rows(model, k)):
-            yield part, jacobian(model, part.inputs)
+            with reading(data, part.rows):
+                rows = jacobian(model, part.inputs)
+            yield part, rows
 
 
 def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -154,9 +138,11 @@ def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
         yield _coupled_gradients(model, data)
         return
     for batch in track("gradients", data.batches()):
-        for part in _chunks(batch, _chunk_rows(model, 1)):
-            slope = loss_gradient(model, outputs(model, part.inputs), part.targets)
-            yield part, part.weight.unsqueeze(-1) * pulled_back(model, part.inputs, slope).double()
+        k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
+        for part in _chunks(batch, _chunk_rows(model, k if k <= FEW else 1)):  # as Jacobians, where these are used
+            with reading(data, part.rows):
+                gradients = _loss_gradients(model, part)
+            yield part, part.weight.unsqueeze(-1) * gradients.double()
 
 
 def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:
@@ -225,7 +211,7 @@ def _summed_products(
 def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
     """Σ wᵢℓᵢ of a batch, to differentiate."""
     if model.family.coupled:
-        return model.coupling(predicted, batch.targets, batch.weight).objective
+        return coupled(model, predicted, batch.targets, batch.weight).objective
     losses = model.loss(predicted, batch.targets)
     return (batch.weight.to(losses) * losses).sum()
 
@@ -233,15 +219,61 @@ def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
 def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tensor]:
     """The pull of every row's weight through all outputs, (n, d): for Cox's likelihood, score residuals."""
     batch = whole(data)
-    parts = [jacobian(model, part.inputs).double() for part in _chunks(batch, _chunk_rows(model, 1))]
-    slope = model.coupling(outputs(model, batch.inputs), batch.targets, batch.weight).slope
+    parts = [rows.double() for _, rows in jacobian_batches(model, data)]
+    slope = coupled(model, outputs(model, batch.inputs), batch.targets, batch.weight).slope
     return batch, slope @ torch.cat(parts)[:, 0]
+
+
+def _loss_gradients(model: Objective, batch: Batch) -> Tensor:
+    """∇ℓᵢ of training rows, each of weight one: (c, d)."""
+    slope = loss_gradient(model, outputs(model, batch.inputs), batch.targets)
+    known = _known_pull(model, batch.inputs, slope)
+    return kept("gradient", model, lambda: _derived_pull(model, batch.inputs, slope)) if known is None else known
 
 
 def whole(data: TrainingSet) -> Batch:
     """All rows as one batch, for a family whose rows are coupled."""
     (batch,) = data.batches()
     return batch
+
+
+def _derived_jacobian(model: Objective, inputs: Inputs) -> Tensor:
+    """By autodiff."""
+
+    def at_once(rows: Inputs) -> Tensor:
+        return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
+
+    def one_by_one(rows: Inputs) -> Tensor:
+        return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
+
+    with torch.enable_grad():
+        return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
+
+
+def _known_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
+    """Jᵢᵀuᵢ by a Jacobian that the model knows; None where it knows none, or has too many outputs for it."""
+    if model.jacobian is None or cotangents.shape[1] > FEW:
+        return None
+    known = model.jacobian(inputs)
+    return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
+
+
+def _derived_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
+    """By autodiff."""
+
+    def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
+        return vjp(lambda at: _one_row(model, at, row), theta)[1](cotangent)[0]
+
+    def at_once(pair: tuple[Inputs, Tensor]) -> Tensor:
+        rows, weights = pair
+        return vmap(pull, in_dims=(None, 0, 0))(model.theta, rows, weights)
+
+    def one_by_one(pair: tuple[Inputs, Tensor]) -> Tensor:
+        rows, weights = pair
+        return torch.stack([_row_pull(model, row, u) for row, u in zip(_each_row(rows), weights, strict=True)])
+
+    with torch.enable_grad():
+        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
 
 
 def _gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:

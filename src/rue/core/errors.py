@@ -14,11 +14,22 @@ RueError
     ├── NotPositiveDefiniteError    curvature that cannot be inverted as it stands
     └── DerivativeError             a derivative the model does not have
 RueWarning (UserWarning)            believe the number, but read this first
+└── CrowdedWarning                  too many effective parameters for the number of training rows
 """
 
 
 class RueError(Exception):
-    """Every error that `rue` raises on purpose."""
+    """Every error that `rue` raises on purpose: what was found and, where it was given apart, what to do.
+
+    >>> error = SettingError("a share of 0.05 cannot be kept", "allow at least 0.091")
+    >>> str(error), error.finding
+    ('a share of 0.05 cannot be kept; allow at least 0.091', 'a share of 0.05 cannot be kept')
+    """
+
+    def __init__(self, finding: str, advice: str = "") -> None:
+        super().__init__(f"{finding}; {advice}" if advice else finding)
+        self.finding = finding
+        self.advice = advice
 
 
 class InputError(RueError, ValueError):
@@ -71,3 +82,7 @@ class DerivativeError(NumericalError):
 
 class RueWarning(UserWarning):
     """The number stands, but this should be read beside it."""
+
+
+class CrowdedWarning(RueWarning):
+    """The model has so many effective parameters that its left-out predictions by influence are off."""

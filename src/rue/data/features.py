@@ -75,8 +75,9 @@ def training_points(data: TrainingSet) -> tuple[Standardiser, Array]:
     widths = sorted({part.shape[1] for part in parts})
     if len(widths) > 1:
         raise ShapeError(
-            f"batches have {widths[0]} to {widths[-1]} features per row, as texts padded batch by batch do; distances "
-            "need rows of one length: pad all to the longest, or use a method of the model's own, such as LinearRUE"
+            f"batches have {widths[0]} to {widths[-1]} features per row, as texts padded batch by batch do",
+            "distances need rows of one length: pad all to the longest, or use a method of the model's own, such as "
+            "LinearRUE",
         )
     raw = np.concatenate(parts)
     standardise = Standardiser.of(raw, named=_named(next(iter(data.batches())).inputs))

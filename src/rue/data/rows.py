@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from rue.core.concepts import Batch, Inputs, Model
+from rue.core.concepts import Batch, Inputs
 from rue.core.errors import DataError, ShapeError
+from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.models.admission import admit
 
@@ -20,7 +21,7 @@ BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
 LABELS = ("labels", "label")  # what the targets are called in a batch that is a dict
 
-Read = Callable[[], Iterator[tuple[Inputs, Any]]]
+PassOverRows = Callable[[], Iterator[tuple[Inputs, Any]]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Rows:
     weight: Tensor = field(repr=False)  # (n,) float64
     unit: Tensor = field(repr=False)  # (n,), its resampling unit
     units: int
-    read: Read = field(repr=False)
+    read: PassOverRows = field(repr=False)
     source: Data = field(repr=False)  # as the user gave it
 
     def batches(self) -> Iterator[Batch]:
@@ -69,9 +70,9 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     weight = _weights(data.weight, source_rows)[ids]
     if float(weight.sum()) <= 0:
         raise DataError("all example weights are zero; there is no training data left")
-    if data.weight is not None and "balanced_by" in model.describe():
+    if data.weight is not None and model.balanced_by is not None:
         raise DataError(
-            f"the classes were balanced by {model.describe()['balanced_by']}, which labels alone do not tell; train "
+            f"the classes were balanced by {model.balanced_by}, which labels alone do not tell; train "
             "with those class weights as numbers: class_weight={label: weight, ...}"
         )
     unit, units = _units(data.group, source_rows, ids)

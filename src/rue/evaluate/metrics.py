@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rue.core.columns import check_level, columns
+from rue.core.columns import columns
 from rue.core.errors import InputError, ShapeError
+from rue.core.settings import check_level
 
 
 class AUCCurve(NamedTuple):
@@ -226,7 +227,7 @@ def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: floa
     >>> interval_score([3.0], lower=[0.0], upper=[2.0], level=0.5).tolist()  # 2 + (2 / 0.5) · 1
     [6.0]
     """
-    check_level("level", level)
+    check_level("level", level, InputError)
     ys, lowers, uppers = columns(y=y, lower=lower, upper=upper)
     miss: NDArray[np.float64] = np.maximum(lowers - ys, 0) + np.maximum(ys - uppers, 0)
     return uppers - lowers + 2 / (1 - level) * miss
@@ -243,7 +244,7 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, confidence: float
     """
     from scipy.special import betaincinv
 
-    check_level("confidence", confidence)
+    check_level("confidence", confidence, InputError)
     ys, lowers, uppers = columns(endless=True, y=y, lower=lower, upper=upper)
     n = ys.size
     inside = int(((lowers <= ys) & (ys <= uppers)).sum())
@@ -268,7 +269,7 @@ def calibration_curve(
     ys, means, stds = columns(y=y, mean=mean, std=std)
     (nominal,) = columns(levels=np.arange(1, 20) / 20 if levels is None else levels)
     for level in nominal:
-        check_level("levels", level)
+        check_level("levels", level, InputError)
     distance = np.sort(np.abs(ys - means) / stds)
     share = (1 + nominal) / 2
     gaussian = isinf(_degrees(degrees))

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from rue.core.arrays import Array, Whole
-from rue.core.concepts import Inputs, Model
+from rue.core.concepts import Inputs
+from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.randomness import untouched
 from rue.core.resample import spread
-from rue.explain.explanation import Explanation, Split, Standing
+from rue.explain.explanation import Explanation, Standing, Standings
 from rue.explain.lens import Lens, Sight, of_output
 from rue.explain.misfit import misfit
 from rue.explain.missed import Missed, missed
@@ -76,9 +77,9 @@ class Explainer:
             for j, i in enumerate(part)
         ]
 
-    def _split(self, sight: Sight, output: Whole) -> list[Split | None]:
+    def _split(self, sight: Sight, output: Whole) -> list[Standings | None]:
         """Scarcity and misfit of each input beside training rows, by the output that is explained of it."""
-        found: list[Split | None] = [None] * len(output)
+        found: list[Standings | None] = [None] * len(output)
         for one in np.unique(output):
             usual = self.lens.usual(int(one))
             if usual is None:
@@ -88,7 +89,7 @@ class Explainer:
             local = misfit(sight.similarity[rows], residual, weight, usual.power)
             for j, value in zip(rows, local, strict=True):
                 density = _standing(float(sight.density[j]), usual.density, 1)
-                found[j] = Split(density, _standing(float(value), usual.misfit, 2), len(usual.density))
+                found[j] = Standings(density, _standing(float(value), usual.misfit, 2), len(usual.density))
         return found
 
     def _leave(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from rue.core.arrays import Array, Whole
 from rue.core.errors import InputError
 from rue.explain.lens import MODEL
-from rue.explain.missed import Kind
+from rue.explain.missed import MissKind
 from rue.explain.people import TrainingTable
 from rue.explain.words import sentence
 
@@ -30,7 +30,7 @@ class Standing(NamedTuple):
     times: float  # what it makes of a variance, where their median makes one
 
 
-class Split(NamedTuple):
+class Standings(NamedTuple):
     """The two reasons, and how many training rows they are compared with."""
 
     density: Standing  # the larger the scarcer are similar rows
@@ -56,8 +56,8 @@ class Explanation:
     similarity: Array = field(repr=False)  # (n,), of every training row, from 0 to 1
     kernel: Array = field(repr=False)  # (n,), k(x, xᵢ)
     residual: Array = field(repr=False)  # (n,), what the model misses each training row by without it, and
-    kind: Kind  # as which number: an error, what a label's probability lacks, or the slope of the loss
-    split: Split | None  # None where training rows cannot be left out
+    kind: MissKind  # as which number: an error, what a label's probability lacks, or the slope of the loss
+    split: Standings | None  # None where training rows cannot be left out
     training: TrainingTable = field(repr=False)
     leave: Callable[[Whole], float] = field(repr=False)  # rows (s,) of training out, together
     whose: str = MODEL  # whose influences and errors: of whoever stands in for a model that only predicts

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rue.calibrate.similarity import products, similarity, sizes
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Inverse, Objective, Resampler
-from rue.core.derivatives import jacobian, jacobian_batches, loss_gradient, outputs, whole
+from rue.core.derivatives import coupled, jacobian, jacobian_batches, loss_gradient, outputs, whole
 from rue.core.errors import ModelError, SettingError
 from rue.core.influence import Meat
 from rue.core.nested import take
@@ -78,9 +79,9 @@ class GradientLens:
         kernel, square = (torch.empty(c, self.data.n, dtype=torch.float64, device=rows.device) for _ in range(2))
         mixed = []  # where rows are coupled
         for part, others in jacobian_batches(self.model, self.data):
-            products = (solved.flatten(0, 1) @ others.double().flatten(0, 1).T).view(c, k, -1, k)
-            square[:, part.rows] = products.square().sum((1, 3))
-            toward = torch.einsum("ck,ckbj->cbj", contrast.to(products), products)
+            pairs = products(solved, others.double())
+            square[:, part.rows] = pairs.square().sum((1, 3))
+            toward = torch.einsum("ck,ckbj->cbj", contrast.to(pairs), pairs)
             kernel[:, part.rows] = toward.square().sum(-1)
             if self.model.family.coupled:
                 mixed.append(toward[:, :, 0])
@@ -92,8 +93,8 @@ class GradientLens:
             moved = torch.cat(mixed, dim=1) @ self._coupled_slopes.T
             pull.index_add_(1, self.data.unit.to(rows.device), moved)
             change = pull
-        similarity = square / (self._sizes * torch.linalg.matrix_norm(own).clamp_min(_TINY)[:, None])
-        return Sight(*(_array(one) for one in (pull, change, kernel, similarity.clamp(max=1), _density(own, contrast))))
+        kappa = similarity(square, torch.linalg.matrix_norm(own), self._sizes).clamp(max=1)
+        return Sight(*(_array(one) for one in (pull, change, kernel, kappa, _density(own, contrast))))
 
     def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
         """All of them together: exact for a linear model with squared error."""
@@ -114,15 +115,13 @@ class GradientLens:
             here = wanted[(wanted >= batch.rows.start) & (wanted < batch.rows.stop)] - batch.rows.start
             found += [jacobian(self.model, take(batch.inputs, here)).double()] if len(here) else []
         chosen = torch.cat(found)
-        s, k = chosen.shape[:2]
-        solved = self.inverse.solve(chosen.flatten(0, 1)).vectors
-        square = torch.empty(s, self.data.n, dtype=torch.float64, device=chosen.device)
+        solved = self.inverse.solve(chosen.flatten(0, 1)).vectors.view_as(chosen)
+        square = torch.empty(len(chosen), self.data.n, dtype=torch.float64, device=chosen.device)
         for part, others in jacobian_batches(self.model, self.data):
-            products = (solved @ others.double().flatten(0, 1).T).view(s, k, -1, k)
-            square[:, part.rows] = products.square().sum((1, 3))
-        kappa = square / self._sizes / self._sizes[wanted.to(square.device)].clamp_min(_TINY)[:, None]
-        same = self.data.unit[wanted][:, None] == self.data.unit[None, :]
-        return _array(kappa.clamp(max=1).masked_fill(same.to(kappa.device), 0.0))
+            square[:, part.rows] = products(solved, others.double()).square().sum((1, 3))
+        same = (self.data.unit[wanted][:, None] == self.data.unit[None, :]).to(square.device)
+        kappa = similarity(square, self._sizes[wanted.to(square.device)], self._sizes, same)
+        return _array(kappa.clamp(max=1))
 
     @cached_property
     def _left(self) -> LeftOut | None:
@@ -135,12 +134,8 @@ class GradientLens:
     @cached_property
     def _sizes(self) -> Tensor:
         """The Frobenius norm of JH̃⁻¹Jᵀ (n,); infinite for a row without weight, which is similar to nothing."""
-        parts = [
-            torch.linalg.matrix_norm(leverage(rows, self.inverse)[0])
-            for _, rows in jacobian_batches(self.model, self.data)
-        ]
-        sizes = torch.cat(parts).clamp_min(_TINY)
-        return torch.where(self.data.weight.to(sizes.device) > 0, sizes, torch.inf)
+        own = [leverage(rows, self.inverse)[0] for _, rows in jacobian_batches(self.model, self.data)]
+        return sizes(torch.cat(own), self.data.weight)
 
     @cached_property
     def _slopes(self) -> Tensor:
@@ -166,10 +161,7 @@ class GradientLens:
     @cached_property
     def _coupled_slopes(self) -> Tensor:
         batch = whole(self.data)
-        return self.model.coupling(outputs(self.model, batch.inputs), batch.targets, batch.weight).slope
-
-
-_TINY = float(np.finfo(np.float64).tiny)
+        return coupled(self.model, outputs(self.model, batch.inputs), batch.targets, batch.weight).slope
 
 
 def _density(own: Tensor, contrast: Tensor) -> Tensor:

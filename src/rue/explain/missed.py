@@ -7,18 +7,19 @@ import torch
 
 from rue.core.arrays import Array
 from rue.core.classify import probability
-from rue.core.concepts import Decision, Model
+from rue.core.concepts import Decision
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.explain.lens import Lens
 
-Kind = Literal["error", "probability", "slope"]
+MissKind = Literal["error", "probability", "slope"]
 
 
 class Missed(NamedTuple):
     """(n, k), or (n, 1) of a decision between classes, and what kind of number it is."""
 
     values: Array
-    kind: Kind
+    kind: MissKind
 
     def of(self, output: int) -> Array:
         """The column that belongs to an explained output: (n,)."""

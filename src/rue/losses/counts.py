@@ -24,7 +24,7 @@ def poisson() -> Loss:
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  every loss has this form
         return diagonal(outputs.exp())
 
-    return Loss("poisson", value, Family(), _at_least_zero, hessian)
+    return Loss("poisson", value, Family(link="log"), _at_least_zero, hessian)
 
 
 def gamma() -> Loss:
@@ -40,7 +40,7 @@ def gamma() -> Loss:
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
         return diagonal(targets * torch.exp(-outputs))
 
-    return Loss("gamma", value, Family(), _above_zero, hessian)
+    return Loss("gamma", value, Family(link="log"), _above_zero, hessian)
 
 
 def tweedie(power: float = 1.5) -> Loss:
@@ -61,7 +61,7 @@ def tweedie(power: float = 1.5) -> Loss:
         rising = (2 - power) * torch.exp((2 - power) * outputs)
         return diagonal(rising + (power - 1) * targets * torch.exp((1 - power) * outputs))
 
-    return Loss(f"tweedie({power:g})", value, Family(), _at_least_zero, hessian)
+    return Loss(f"tweedie({power:g})", value, Family(link="log"), _at_least_zero, hessian)
 
 
 def negative_binomial(dispersion: float = 1.0) -> Loss:

@@ -31,6 +31,10 @@ class Loss:
     )  # ∂²ℓ/∂f² (n, k, k), else autodiff
     coupling: Callable[[Tensor, Any, Tensor], Coupling] | None = field(default=None, repr=False)  # of coupled rows
 
+    def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
+        """Loss of each example (n,) from outputs (n, k)."""
+        return self.value(outputs, targets)
+
 
 def like_outputs(targets: Any, k: int) -> Tensor:
     """Targets of the outputs' own shape (n, k); broadcasting is never meant."""

@@ -75,7 +75,7 @@ def squared_epsilon_insensitive(epsilon: float = 0.1) -> Loss:
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
         return diagonal(2.0 * ((targets - outputs).abs() > epsilon).to(outputs.dtype))
 
-    return Loss("squared_epsilon_insensitive", value, Family(), like_outputs, hessian)
+    return Loss("squared_epsilon_insensitive", value, Family(link="identity"), like_outputs, hessian)
 
 
 def _short_of_margin(outputs: Tensor, targets: Tensor) -> Tensor:

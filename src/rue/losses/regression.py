@@ -23,7 +23,7 @@ def squared_error() -> Loss:
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  every loss has this form
         return diagonal(torch.ones_like(outputs))
 
-    return Loss("squared_error", value, Family(gaussian=True), like_outputs, hessian)
+    return Loss("squared_error", value, Family(gaussian=True, link="identity"), like_outputs, hessian)
 
 
 def gaussian_nll() -> Loss:
@@ -97,7 +97,7 @@ def huber(delta: float = 1.0) -> Loss:
     def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
         return diagonal(((outputs - targets).abs() <= delta).to(outputs.dtype))
 
-    return Loss("huber", value, Family(), like_outputs, hessian)
+    return Loss("huber", value, Family(link="identity"), like_outputs, hessian)
 
 
 def _pair(outputs: Tensor) -> tuple[Tensor, Tensor]:

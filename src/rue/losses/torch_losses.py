@@ -81,19 +81,19 @@ def read_torch_loss(loss: object) -> Stated | None:
     return Stated(rule, own, scale, f'{type(criterion).__name__}(reduction="{criterion.reduction}")')
 
 
-Read = tuple[Loss, Scale]
+LossAndScale = tuple[Loss, Scale]
 ELEMENTWISE = Scale(each_output=True)
 
 
-def _squared_error(_: Any) -> Read:
+def _squared_error(_: Any) -> LossAndScale:
     return squared_error(), Scale(factor=2.0, each_output=True)  # r² without the ½
 
 
-def _huber(criterion: Any) -> Read:
+def _huber(criterion: Any) -> LossAndScale:
     return huber(criterion.delta), ELEMENTWISE
 
 
-def _smooth_l1(criterion: Any) -> Read:
+def _smooth_l1(criterion: Any) -> LossAndScale:
     """Huber's loss divided by beta, so that the straight lines have slope one."""
     if not criterion.beta > 0:
         raise ModelError(
@@ -103,7 +103,7 @@ def _smooth_l1(criterion: Any) -> Read:
     return huber(criterion.beta), Scale(factor=1 / criterion.beta, each_output=True)
 
 
-def _binary(criterion: Any) -> Read:
+def _binary(criterion: Any) -> LossAndScale:
     if criterion.weight is not None:
         raise ModelError(
             "BCEWithLogitsLoss has a weight, one for each row of a batch or each output, which the data do not tell; "
@@ -119,7 +119,7 @@ def _binary(criterion: Any) -> Read:
     return bernoulli(criterion.pos_weight.tolist()), ELEMENTWISE
 
 
-def _poisson(criterion: Any) -> Read:
+def _poisson(criterion: Any) -> LossAndScale:
     """With `full` a term is added that depends on the targets only."""
     if not criterion.log_input:
         raise ModelError(
@@ -129,12 +129,12 @@ def _poisson(criterion: Any) -> Read:
     return poisson(), ELEMENTWISE
 
 
-def _gaussian(criterion: Any) -> Read:
+def _gaussian(criterion: Any) -> LossAndScale:
     """With `full` a constant is added."""
     return gaussian_nll_of_variance(criterion.eps), OURS
 
 
-def _cross_entropy(criterion: Any) -> Read:
+def _cross_entropy(criterion: Any) -> LossAndScale:
     weight = None if criterion.weight is None else criterion.weight.detach().double().cpu()
     rule = cross_entropy(criterion.label_smoothing, None if weight is None else weight.tolist())
     rule = _without_ignored(rule, criterion.ignore_index)
@@ -167,7 +167,7 @@ def _without_ignored(rule: Loss, ignored: int) -> Loss:
     return replace(rule, fit_targets=fit_targets)
 
 
-READERS: dict[type, Callable[[Any], Read]] = {
+READERS: dict[type, Callable[[Any], LossAndScale]] = {
     nn.MSELoss: _squared_error,
     nn.CrossEntropyLoss: _cross_entropy,
     nn.BCEWithLogitsLoss: _binary,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rue.core.concepts import Model
+from rue.core.model import Model
 from rue.methods.bootstrap_sgd import BootstrapSGD
 from rue.methods.calibrated_rue import CalibratedRUE
 from rue.methods.classifier_rue import ClassifierRUE

@@ -1,16 +1,27 @@
 """Bootstrap SGD: one gradient step on a resampled training set, without curvature."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Model, Resampler
+from rue.auditing.meaning import Meaning, SpreadMeaning
+from rue.core.concepts import Resampler
 from rue.core.derivatives import weighted_gradients
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
-from rue.methods.ensemble import Ensemble, check_members
+from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
+
+MEANING = Meaning(
+    spread=SpreadMeaning(
+        "Members'",
+        "The spread of {what} after one gradient step on resampled training rows.",
+        "How far training would go: the size goes by the length of the step, and only the order has a meaning.",
+        "The spread is that of one gradient step on resampled training rows: its size goes by the length of the step.",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,7 @@ class BootstrapSGD:
     seed: int = 0
     step: float = 0.001  # the learning rate of training: section 4.1
     resampler: Resampler = field(default_factory=Multinomial)
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         check_members(self.members)
@@ -34,4 +46,5 @@ class BootstrapSGD:
             pull = weighted_gradients(fit.model, fit.data, drawn[:, fit.data.unit])
             thetas = fit.model.theta.double() - self.step * pull
             factor = self.resampler.member_factor(fit.data.units)
-            return fit.auditor(Ensemble(thetas, factor), {})
+            members = SampledMembers(thetas, factor)
+            return fit.auditor(members, {}, drawn=members)

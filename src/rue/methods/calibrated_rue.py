@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import Meaning, ScoreMeaning
 from rue.calibrate.error_model import error_covariance, error_model
 from rue.calibrate.left_out import Evidence, EvidenceRule
 from rue.calibrate.left_out.evidence import AtRest
@@ -20,17 +21,18 @@ from rue.calibrate.scarcity import support
 from rue.calibrate.smoother import POWERS, metric
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.core.arrays import Array
-from rue.core.concepts import CurvatureRule, Damping, Facts, Inverse, Model, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Facts, Inverse, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.errors import ModelError, SettingError
 from rue.core.influence import pull_root
+from rue.core.model import Model
 from rue.core.one_step import left_out as left_out_of
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
 from rue.core.solve.choice import Inverted, invert
 from rue.core.solve.damping import MeanFraction
 from rue.data.features import training_points
-from rue.methods.calibrated_spread import TERMS, CalibratedSpread, Known, View, mean_diagonal
+from rue.methods.calibrated_spread import TERMS, CalibratedSpread, CalibrationFacts, View, mean_diagonal
 from rue.methods.fitting import Fitting, Refit, fitting, left_out_noise, residual_covariance
 from rue.methods.outside_numbers import audit_numbers
 from rue.models import best_known
@@ -40,6 +42,18 @@ Tails = Literal["student", "gaussian"]
 DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
 ROWS = 2_500  # training rows that the weights are fitted on, at most
 TRIAL_ROWS = 1_000  # and the damping chosen on
+
+MEANING = Meaning(
+    made="Every training row is left out once by its influence on the fitted parameters; the errors on left-out rows "
+    "weigh noise, resampling, local misfit, an error model and scarcity into one predictive variance.",
+    score=ScoreMeaning(
+        "The size of error to expect, one standard deviation in units of the target: noise, rows nearby that are "
+        "fitted badly, how far the prediction would change with other training rows, and scarcity, weighed on the "
+        "training rows, each left out.",
+        "Whether this prediction is wrong. Among rows of one score some errors are small and some are large.",
+    ),
+    similarity_damped=True,
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,7 @@ class CalibratedRUE:
     resampler: Resampler = field(default_factory=Multinomial)
     tails: Tails = "student"
     seed: int = 0
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         if self.tails not in ("student", "gaussian"):
@@ -98,25 +113,24 @@ class CalibratedRUE:
             power, weights = _weigh(view, known, DEGREES if self.tails == "student" else (inf,))
             plain = base.inverse.solve(root).vectors
             spread = _spread(base.inverse, plain, view, known, power, weights)
-            intervals = (
-                _left_out_rows(fit, view, known, power, weights)
-                if evidence.honest is None
-                else _ranked_rows(view, known, power, weights)
-            )
+            own = evidence.honest is None
+            rows = _left_out_rows(fit, view, known, power, weights) if own else None
+            ranked = None if own else _ranked_rows(view, known, power, weights)
             facts = _facts(view, known, power, weights)
             made = fit.auditor(
                 spread,
                 facts,
                 noise=False,
                 degrees=weights.degrees,
-                left_out=intervals,
+                left_out=rows,
+                ranked=ranked,
                 inverted=base,
                 objective=known.objective,
                 source=evidence.source,
             )
         return made if validation is None else made.validated(validation)
 
-    def _chosen_view(self, fit: Fitting, known: "Known") -> "View":
+    def _chosen_view(self, fit: Fitting, known: "CalibrationFacts") -> "View":
         """The view under the damping that leave-one-out likes best; residuals stay those of the undamped fit.
 
         Were they computed anew for each damping, the largest would always win: it leaves nothing out.
@@ -132,7 +146,7 @@ class CalibratedRUE:
             base = candidates[int(np.argmin(reached))]
         return self._view(fit, base, known, ROWS)
 
-    def _view(self, fit: Fitting, inverted: Inverted, known: "Known", count: int) -> "View":
+    def _view(self, fit: Fitting, inverted: Inverted, known: "CalibrationFacts", count: int) -> "View":
         seen = metric(known.objective, fit.data, inverted.inverse)
         steps, residual = inverted.inverse.solve(known.root)
         usable = torch.nonzero(fit.data.weight > 0).flatten()
@@ -147,7 +161,7 @@ class CalibratedRUE:
         return View(inverted, seen, steps, rows, found, max(residual, seen.residual))
 
 
-def _known(fit: Fitting, evidence: Evidence, rest: AtRest, root: Tensor, seed: int) -> Known:
+def _known(fit: Fitting, evidence: Evidence, rest: AtRest, root: Tensor, seed: int) -> CalibrationFacts:
     weight = fit.data.weight.cpu().numpy()
     slope = evidence.slope.cpu().numpy()
     standardise, points = training_points(fit.data)
@@ -156,10 +170,10 @@ def _known(fit: Fitting, evidence: Evidence, rest: AtRest, root: Tensor, seed: i
     overall = np.maximum(np.diagonal(noise), np.diagonal(residual_covariance(fit.model, fit.data).cpu().numpy()))
     simple = evidence.honest is None and not fit.model.family.grown and is_linear(fit.model, fit.data)
     beside = kernel_beside(fit.model, fit.data, seed) if simple else None
-    return Known(evidence, rest, root, weight, noise, overall, points, standardise, errors, beside)
+    return CalibrationFacts(evidence, rest, root, weight, noise, overall, points, standardise, errors, beside)
 
 
-def _terms(view: View, known: Known, power: int) -> Array:
+def _terms(view: View, known: CalibrationFacts, power: int) -> Array:
     """The terms at the view's rows without their own unit: (t, s, k, k)."""
     rows, noise = view.rows, torch.as_tensor(known.noise)
     expected = torch.as_tensor(known.errors.out_of_bag)[rows]
@@ -174,7 +188,7 @@ def _terms(view: View, known: Known, power: int) -> Array:
     return np.asarray(torch.stack(found).numpy())
 
 
-def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, Weights]:
+def _weigh(view: View, known: CalibrationFacts, degrees: tuple[float, ...]) -> tuple[int, Weights]:
     """The smoother's power and the weights under which the left-out residuals are most likely."""
     rows = view.rows.numpy()
     residual, weight = known.evidence.slope.cpu().numpy()[rows], known.weight[rows]
@@ -192,7 +206,7 @@ def _weigh(view: View, known: Known, degrees: tuple[float, ...]) -> tuple[int, W
 
 
 def _spread(
-    inverse: Inverse, plain: Tensor, view: View, known: Known, power: int, weights: Weights
+    inverse: Inverse, plain: Tensor, view: View, known: CalibrationFacts, power: int, weights: Weights
 ) -> CalibratedSpread:
     rows = view.rows.to(known.rest.left.reach.device)
     reach = mean_diagonal(known.rest.left.reach[rows])
@@ -201,14 +215,14 @@ def _spread(
     return CalibratedSpread(inverse, plain, view, known, usual, power, weights.values)
 
 
-def _ranked_rows(view: View, known: Known, power: int, weights: Weights) -> RankedRows:
+def _ranked_rows(view: View, known: CalibrationFacts, power: int, weights: Weights) -> RankedRows:
     """The view's rows by what the honest model misses them by."""
     total = np.einsum("t,tnii->ni", weights.values, _terms(view, known, power))
     missed = known.evidence.slope.cpu().numpy()[view.rows.numpy()]
     return RankedRows(np.abs(missed) / np.sqrt(total))
 
 
-def _left_out_rows(fit: Fitting, view: View, known: Known, power: int, weights: Weights) -> LeftOutRows:
+def _left_out_rows(fit: Fitting, view: View, known: CalibrationFacts, power: int, weights: Weights) -> LeftOutRows:
     """The view's rows, as intervals need them; what they do to the parameters is measured as trained."""
     left, data, inverse = known.rest.left, fit.data, known.rest.inverted.inverse
     as_trained = view.metric if view.inverted.inverse is inverse else metric(known.objective, data, inverse)
@@ -229,7 +243,7 @@ def _left_out_rows(fit: Fitting, view: View, known: Known, power: int, weights: 
     )
 
 
-def _facts(view: View, known: Known, power: int, weights: Weights) -> Facts:
+def _facts(view: View, known: CalibrationFacts, power: int, weights: Weights) -> Facts:
     left = known.rest.left
     return {
         **view.inverted.describe(),

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment, CalibratedParts
 from rue.calibrate.error_model import ErrorModel, error_covariance
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out.evidence import AtRest, Honest
@@ -14,8 +15,9 @@ from rue.calibrate.left_out_terms import LeftOutTerms, outer
 from rue.calibrate.scarcity import Support
 from rue.calibrate.smoother import Metric, smooth
 from rue.core.arrays import Array
-from rue.core.concepts import Assessment, Inputs, Inverse, Model, Objective
+from rue.core.concepts import Inputs, Inverse, Objective
 from rue.core.derivatives import jacobian, outputs
+from rue.core.model import Model
 from rue.core.one_step import leverage
 from rue.core.solve.choice import Inverted
 from rue.data.features import Standardiser, coordinates
@@ -28,7 +30,7 @@ AT_REST, LINEAR, ELSEWHERE = (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 5), (0, 3)
 
 
 @dataclass(frozen=True)
-class Known:
+class CalibrationFacts:
     """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
 
     evidence: Evidence = field(repr=False)
@@ -90,7 +92,7 @@ class CalibratedSpread:
     inverse: Inverse = field(repr=False)  # as trained: of the scarcity term
     plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance as trained: of the plain std
     view: View = field(repr=False)
-    known: Known = field(repr=False)
+    known: CalibrationFacts = field(repr=False)
     support: Support = field(repr=False)
     power: int
     weights: Array = field(repr=False)  # (t,)
@@ -121,10 +123,10 @@ class CalibratedSpread:
             plain,
             total - weighed[1],
             score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
-            total=total,
-            scarcity=weighed[4] + guard,
-            scarce=(unlike | self.support.beyond(mean_diagonal(own))).double(),
             residual=residual,
+            calibrated=CalibratedParts(
+                total, weighed[4] + guard, (unlike | self.support.beyond(mean_diagonal(own))).double()
+            ),
         )
 
     def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:

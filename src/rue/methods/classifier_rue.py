@@ -1,21 +1,23 @@
 """The audit of a classifier that calibrates itself: probabilities averaged over training sets, by leave-one-out."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import Meaning, ScoreMeaning
 from rue.calibrate.left_out import Evidence, EvidenceRule, Mixture
 from rue.calibrate.left_out.evidence import AtRest
 from rue.calibrate.left_out_terms import without_own
 from rue.calibrate.shrinkage import Shrinkage, fit_shrinkage
-from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Model, Objective, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Objective, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian_batches, outputs, weighted_gradients
 from rue.core.errors import ModelError
 from rue.core.influence import pull_root
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
@@ -31,6 +33,16 @@ from rue.models import best_known
 ROWS = 2_500  # training rows that the weights are fitted on, at most,
 CELLS = 4_000_000  # and entries of their covariances, at least of
 FEWEST = 200  # rows
+
+MEANING = Meaning(
+    made="Every training row is left out once by its influence; margins between classes are shrunk by a temperature, "
+    "resampling and scarcity so that the left-out labels are most likely.",
+    score=ScoreMeaning(
+        "The estimated probability that the predicted class is wrong, averaged over the training sets that might have "
+        "been and weighed on the training rows, each left out.",
+        "Whether this decision is wrong, or what a wrong one costs.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class ClassifierRUE:
     solver: Solver | None = None
     resampler: Resampler = field(default_factory=Multinomial)
     seed: int = 0
+    meaning: ClassVar[Meaning] = MEANING
 
     def fit(
         self,

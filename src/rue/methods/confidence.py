@@ -5,13 +5,15 @@ from typing import Any, Literal
 
 import torch
 
+from rue.auditing.assessment import Assessment, ClassShares
 from rue.auditing.auditor import Auditor
 from rue.calibrate.shrinkage import best_temperature
 from rue.core.classify import averaged, entropy, wrong
-from rue.core.concepts import Assessment, Decision, Inputs, Model
+from rue.core.concepts import Decision, Inputs
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.one_step import left_out
 from rue.methods.classifier_rue import classifier
@@ -57,7 +59,7 @@ class OwnConfidence:
         shares = averaged(self.decision, logits, logits.new_zeros(len(logits), k, k), self.unit)
         largest = self.by == "largest"
         score = wrong(self.decision, shares, logits) if largest else entropy(self.decision, shares, k)
-        return Assessment(logits, score=score, probability=shares)
+        return Assessment(logits, score=score, classes=ClassShares(shares))
 
 
 def _unit(fit: Fitting, decision: Decision) -> float:

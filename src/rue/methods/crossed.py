@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.core.concepts import Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.errors import RueError
+from rue.core.model import Model
 from rue.data.features import training_points
 from rue.data.rows import Rows
 from rue.models.tables import table

@@ -5,20 +5,27 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.auditing.assessment import Assessment, MemberErrors
+from rue.core.concepts import Inputs
 from rue.core.derivatives import member_outputs, outputs
 from rue.core.errors import NumericalError, SettingError
+from rue.core.model import Model
 from rue.core.nested import leaves, take
 
 MEMBER_BYTES = 2**26  # of members' outputs and hidden layers held at once, roughly
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class SampledMembers:
     """Parameter vectors (b, d); the spread of their predictions is the answer."""
 
     thetas: Tensor = field(repr=False)
     factor: float = 1.0  # the resampler's, for members that vary too little
+
+    @property
+    def count(self) -> int:
+        """Members, b."""
+        return len(self.thetas)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Algorithm 1, lines 9 to 13, for a batch of inputs."""
@@ -30,7 +37,7 @@ class Ensemble:
         allowed = 3 / len(self.thetas) ** 0.5  # sampling error of the members' mean, in their own std
         drift = torch.where(away > 0, away / spread.clamp_min(tiny) - allowed, 0.0)
         rounded = torch.finfo(model.theta.dtype).eps * torch.linalg.vector_norm(predicted, dim=-1)
-        return Assessment(predicted, covariance, drift=drift, rounding=rounded / spread.clamp_min(tiny))
+        return Assessment(predicted, covariance, members=MemberErrors(drift, rounded / spread.clamp_min(tiny)))
 
     def moments(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Mean (c, k) and covariance (c, k, k) of the members' predictions."""

@@ -5,12 +5,14 @@ from typing import Any
 
 import torch
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
 from rue.calibrate.error_model import ErrorModel, error_model
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError
+from rue.core.model import Model
 from rue.core.one_step import left_out
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
@@ -29,7 +31,7 @@ class ErrorForest:
         """Leave every row out by influence and grow the forest."""
         with fitting(self, model, data, project=True) as fit:
             if not fit.model.family.gaussian:
-                raise ModelError('ErrorForest learns the residuals of loss="squared_error"; use LinearRUE')
+                raise ModelError('ErrorForest learns the residuals of loss="squared_error"', "use LinearRUE")
             inverted = fit.invert(GaussNewton(), None, None)
             left = left_out(fit.model, fit.data, inverted.inverse)
             standardise, points = training_points(fit.data)

@@ -14,19 +14,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.auditing.auditor import Auditor
+from rue.auditing.assessment import Assessor, Members
+from rue.auditing.auditor import Auditor, Predict
+from rue.auditing.meaning import Meaning
+from rue.auditing.predictive import Predictive
 from rue.auditing.trained import Trained
 from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
 from rue.calibrate.left_out.evidence import Source, Training
-from rue.calibrate.left_out.sources import gauge
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.core.arrays import Array
-from rue.core.concepts import Assessor, CurvatureRule, Damping, Facts, Inputs, Model, Objective, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Facts, Objective, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import loss_gradient, outputs
-from rue.core.errors import ModelError, NumericalError, RueWarning, SettingError
+from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarning, SettingError
 from rue.core.influence import Meat
+from rue.core.kept_derivatives import derivatives_kept
+from rue.core.model import Model
 from rue.core.randomness import untouched
 from rue.core.settings import WANTED, check_parts
 from rue.core.solve.choice import Inverted, invert, too_large
@@ -54,21 +58,20 @@ class Fitting:
         """Damp and factor the curvature; what had to be done about a singular one is said."""
         if not self.model.family.gradients:
             raise ModelError(
-                "a model that is known by its predictions alone has no gradients and no curvature; use rue.audit, "
-                "CalibratedRUE() for numbers or ClassifierRUE() for classes"
+                "a model that is known by its predictions alone has no gradients and no curvature",
+                "use rue.audit, CalibratedRUE() for numbers or ClassifierRUE() for classes",
             )
         if not self.model.family.joint:
-            raise ModelError("a forest minimises no one objective, so that it has no curvature; use ForestRUE()")
-        logits = gauge(self.model, self.data)
-        inverted = invert(curvature.at(self.model, self.data), damping, solver, logits)
+            raise ModelError("a forest minimises no one objective, so that it has no curvature", "use ForestRUE()")
+        inverted = invert(curvature.at(self.model, self.data), damping, solver)
         self._say(inverted.damped.warning)
         return inverted
 
-    def _say(self, text: str | None) -> None:
+    def _say(self, text: str | None, kind: type[RueWarning] = RueWarning) -> None:
         """Warn, and keep the warning for the audit's facts."""
         if text:
             self.said.append(text)
-            warnings.warn(text, RueWarning, stacklevel=4)
+            warnings.warn(text, kind, stacklevel=4)
 
     def evidence(self, rule: EvidenceRule | None, refit: Refit = None) -> Evidence:
         """Left-out predictions by this rule; without one, by `Chosen()`, or as the method's own damping has it.
@@ -86,12 +89,14 @@ class Fitting:
         @cache
         def own() -> Inverted:
             curvature = settings.curvature.at(self.model, self.data)
-            return invert(curvature, settings.damping, settings.solver, gauge(self.model, self.data))
+            return invert(curvature, settings.damping, settings.solver)
 
         training = self._training(refit, isinstance(rule, Folds), settings.seed)
         found = chosen.gather(self.model, self.data, own, settings.seed, training)
         damped = None if found.rest is None else found.rest.inverted.damped.warning
-        for text in (damped, found.warning, *doubts(self.model, self.data, found)):
+        self._say(damped)
+        self._say(found.warning, CrowdedWarning if found.crowded else RueWarning)
+        for text in doubts(self.model, self.data, found):
             self._say(text)
         return found
 
@@ -107,7 +112,7 @@ class Fitting:
                     "rows from scratch, False to have nothing trained, or None"
                 )
             return Training(refit, asked=True)
-        estimator = getattr(self.model, "estimator", None)
+        estimator = self.model.estimator
         source = self.data.source
         if estimator is None or source.y is None:
             return None
@@ -121,9 +126,11 @@ class Fitting:
         facts: Facts,
         *,
         noise: bool = True,
-        predictor: Callable[[Model, Inputs], Tensor] = outputs,
+        predictor: Predict | None = None,
+        drawn: Members | None = None,
         degrees: float = inf,
-        left_out: LeftOutRows | RankedRows | None = None,
+        left_out: LeftOutRows | None = None,
+        ranked: RankedRows | None = None,
         inverted: Inverted | None = None,
         objective: Objective | None = None,
         source: Source | None = None,
@@ -131,10 +138,10 @@ class Fitting:
     ) -> Auditor:
         """Put together what the method found; `noise` adds the paper's residual variance.
 
-        `predictor` is what predicts where a method has networks of its own: (m, k). `degrees` are those of a Student-t
-        predictive distribution; `left_out` rows give intervals without held-out ones. What explains a prediction is
-        made of the `inverted` curvature of an `objective` at rest (the model, unless told), or is a `lens` of its own;
-        `source` is that of left-out predictions.
+        `predictor` is what predicts where a method has networks of its own: (m, k); `drawn` are members. `degrees` are
+        those of a Student-t predictive distribution; `left_out` or `ranked` rows give intervals without held-out ones.
+        What explains a prediction is made of the `inverted` curvature of an `objective` at rest (the model, unless
+        told), or is a `lens` of its own; `source` is that of left-out predictions.
         """
         residual = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         found: Facts = {
@@ -158,13 +165,12 @@ class Fitting:
             method=type(self.method).__name__,
             model=self.model,
             assess=assess,
-            noise=residual,
             facts=found,
+            trained=Trained(self.data, curvature, inverted, resampler, lens, source, _seed(self.method)),
+            predictive=Predictive(residual, degrees, left_out, ranked),
             predictor=predictor,
-            degrees=degrees,
-            left_out=left_out,
-            trained=Trained(self.data, curvature, inverted, resampler, source),
-            lens=lens,
+            drawn=drawn,
+            meaning=getattr(self.method, "meaning", Meaning()),  # of a user's own method: general words
         )
 
 
@@ -189,7 +195,14 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
                 f"along {solver.size} directions of the curvature; give solver=Projection(size) to choose how many"
             )
             warnings.warn(said[0], RueWarning, stacklevel=4)
-        yield Fitting(method, bound if solver is None else solver.view(bound, rows), rows, started, said)
+        with derivatives_kept(rows):
+            yield Fitting(method, bound if solver is None else bound.seen_by(solver, rows), rows, started, said)
+
+
+def _seed(method: object) -> int | None:
+    """The seed of a method, else that of its solver; None where neither draws anything."""
+    holders = (method, getattr(method, "solver", None))
+    return next((holder.seed for holder in holders if hasattr(holder, "seed")), None)
 
 
 def _check_settings(method: object) -> None:

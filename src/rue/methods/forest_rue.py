@@ -3,13 +3,15 @@
 import warnings
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment, CalibratedParts, ClassShares
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import REWEIGHTED, Meaning, ScoreMeaning
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.left_out.evidence import Honest
 from rue.calibrate.left_out.outside import kernel_beside
@@ -18,21 +20,38 @@ from rue.calibrate.shrinkage import best_temperature, tempered_nll
 from rue.calibrate.variance import DEGREES, fit_weights
 from rue.core.arrays import Array, Whole
 from rue.core.classify import wrong
-from rue.core.concepts import Assessment, Facts, Inputs, Model, Resampler, WeightCovariance
+from rue.core.concepts import Facts, Inputs, Resampler, WeightCovariance
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueWarning, SettingError
 from rue.core.influence import Meat
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.explain.leaves import LeafLens
 from rue.methods.fitting import Fitting, fitting
+from rue.models.trees.forest import ForestCore
 from rue.models.trees.leaf_influence import LeafInfluence, leaf_influence
 
 TERMS = ("noise", "resampling", "error model", "disagreement")
 ROWS = 2_500  # out-of-bag rows that the weights are fitted on, at most
 FEWEST = 20  # of them that are worth a fit
 BLOCK = 2**21  # influences of units on rows held at once
+
+MEANING = Meaning(
+    made="The training rows are re-weighted; the leaf means of every tree follow, its structure does not.",
+    score=ScoreMeaning(
+        "For numbers the size of error to expect, weighed on rows out of the bag; for classes the probability "
+        "that the decision is wrong: the trees' votes, as sure as rows out of the bag were told.",
+        "What other splits of the trees would do: their structure is held fixed.",
+    ),
+    spread=REWEIGHTED._replace(
+        does_not_say="What other splits of the trees would do: their structure is held fixed.",
+        limitation="The spread is that of re-weighting the training rows in the leaves of grown trees. Other splits, "
+        "other settings or another search are no part of it.",
+        probability="Of the predicted class: the trees' votes, as sure as rows out of the bag were told.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +69,7 @@ class ForestRUE:
     resampler: Resampler = field(default_factory=Multinomial)
     meat: Meat | None = None
     seed: int = 0
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         if self.meat not in ("HC0", "HC3", None):
@@ -90,10 +110,10 @@ class ForestRUE:
 
 
 @dataclass(frozen=True)
-class Known:
+class ForestFacts:
     """The training rows as the forest's leaves see them."""
 
-    forest: Any = field(repr=False)  # the model's core
+    forest: ForestCore = field(repr=False)
     influence: LeafInfluence = field(repr=False)
     leaf: Whole = field(repr=False)  # (n, T)
     targets: Array = field(repr=False)  # (n, k)
@@ -152,7 +172,7 @@ class TemperedVotes:
 class ForestSpread:
     """The influences of all units, and the weighed errors where they are known."""
 
-    known: Known = field(repr=False)
+    known: ForestFacts = field(repr=False)
     errors: WeighedErrors | None = field(default=None, repr=False)
     votes: "TemperedVotes | None" = None
 
@@ -163,7 +183,7 @@ class ForestSpread:
         if model.family.decision is not None:
             shares = predicted if self.votes is None else self.votes(predicted)
             against = wrong(model.family.decision, shares, predicted)
-            return Assessment(predicted, torch.from_numpy(covariance), score=against, probability=shares)
+            return Assessment(predicted, torch.from_numpy(covariance), score=against, classes=ClassShares(shares))
         if self.errors is None:
             return Assessment(predicted, torch.from_numpy(covariance))
         found = self.errors.model(self.errors.standardise(coordinates(inputs)), predicted.numpy())
@@ -178,14 +198,14 @@ class ForestSpread:
             torch.from_numpy(covariance),
             torch.from_numpy(noise),
             score=torch.from_numpy(np.sqrt(np.trace(total, axis1=1, axis2=2))),
-            total=torch.from_numpy(total),
+            calibrated=CalibratedParts(torch.from_numpy(total)),
         )
 
 
-def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> Known:
+def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> ForestFacts:
     if fit.model.family.joint:
         raise ModelError("ForestRUE takes the leaf means of a forest apart; for any other model use LinearRUE")
-    forest: Any = getattr(fit.model, "core", fit.model)  # what is around a forest reads tables
+    forest = cast(ForestCore, fit.model.core)  # what is not joint is a forest
     bagged = forest.forest.bootstrap
     if meat == "HC3" and not bagged:
         raise SettingError(
@@ -197,16 +217,16 @@ def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> Known:
     targets: Tensor = torch.cat([batch.targets for batch in batches])
     weight, unit = fit.data.weight.numpy(), fit.data.unit.numpy()
     influence = leaf_influence(forest.forest, leaf, targets.numpy(), weight, unit, left_out=bagged and meat != "HC0")
-    return Known(forest, influence, leaf, targets.numpy(), weight, resampler.covariance(fit.data.units))
+    return ForestFacts(forest, influence, leaf, targets.numpy(), weight, resampler.covariance(fit.data.units))
 
 
-def _out_of_bag(known: Known) -> Judged:
+def _out_of_bag(known: ForestFacts) -> Judged:
     rows = np.flatnonzero(known.influence.unseen.any(1) & (known.weight > 0))
     prediction = known.influence.out_of_bag[rows]
     return Judged(rows, prediction, known.targets[rows] - prediction)
 
 
-def _tempered(known: Known, judged: Judged) -> TemperedVotes:
+def _tempered(known: ForestFacts, judged: Judged) -> TemperedVotes:
     weight = torch.from_numpy(known.weight[judged.rows])
     targets, share = torch.from_numpy(known.targets[judged.rows]), weight / weight.sum()
     trees = torch.from_numpy(known.influence.unseen[judged.rows].sum(1))
@@ -223,7 +243,7 @@ def _logits(shares: Tensor, trees: Tensor | int, usual: Tensor) -> Tensor:
     return ((trees * shares + usual) / (trees + 1)).log()
 
 
-def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:
+def _weigh(fit: Fitting, known: ForestFacts, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:
     """Weights of the three terms under which the out-of-bag residuals are most likely."""
     standardise, points = training_points(fit.data)
     weight, unit = known.weight[judged.rows], fit.data.unit.numpy()[judged.rows]
@@ -249,7 +269,7 @@ def _weigh(fit: Fitting, known: Known, judged: Judged, seed: int) -> tuple[Weigh
     return WeighedErrors(standardise, errors, noise, values, witness_says), facts, found.degrees
 
 
-def _facts(known: Known) -> Facts:
+def _facts(known: ForestFacts) -> Facts:
     """How much of the resampling variance is there only because the trees are few, at some training rows.
 
     It is not taken away: a forest grown on other rows would have as few.

@@ -5,9 +5,11 @@ from typing import Any
 
 import torch
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.derivatives import outputs
+from rue.core.model import Model
 from rue.methods.fitting import fitting
 
 

@@ -1,20 +1,25 @@
 """Kernel density of the inputs: few training rows nearby, in Euclidean distance."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import Meaning
 from rue.core.arrays import Array
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.derivatives import outputs
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
 
 BANDWIDTHS = tuple(float(h) for h in np.logspace(-1.5, 1.0, 26))  # in standard deviations of the features
+
+MEANING = Meaning(of_other_rows=True)  # a training row sits on its own kernel
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class KernelDensity:
     bandwidths: tuple[float, ...] = BANDWIDTHS
     folds: int = 5  # section 4.1
     seed: int = 0
+    meaning: ClassVar[Meaning] = MEANING
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Choose the bandwidth on the training rows."""

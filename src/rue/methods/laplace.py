@@ -1,17 +1,31 @@
 """The Laplace approximation: the density criterion without the local fit."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Assessment, CurvatureRule, Damping, Inputs, Inverse, Model, Solver
+from rue.auditing.meaning import Meaning, SpreadMeaning
+from rue.core.concepts import CurvatureRule, Damping, Inputs, Inverse, Solver
 from rue.core.curvature import Hessian
 from rue.core.derivatives import jacobian, outputs
+from rue.core.model import Model
 from rue.core.one_step import leverage
 from rue.core.randomness import generator
 from rue.core.solve import SmallestEigenvalue
-from rue.methods.ensemble import Ensemble, check_members
+from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
+
+MEANING = Meaning(
+    spread=SpreadMeaning(
+        "Posterior",
+        "The posterior: {what} would change by about so much were the parameters drawn from a Gaussian around the "
+        "trained ones, with the inverse curvature as its covariance.",
+        "What other training rows, or training from scratch, would do.",
+        "The spread is that of a Gaussian around the trained parameters with the inverse curvature as its covariance. "
+        "Other minima, and a model that is wrong, are no part of it.",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,7 @@ class Laplace:
     curvature: CurvatureRule = field(default_factory=Hessian)
     damping: Damping | None = field(default_factory=SmallestEigenvalue)
     solver: Solver | None = None
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         check_members(self.members)
@@ -38,7 +53,8 @@ class Laplace:
             if self.linearised:
                 return fit.auditor(InverseSpread(inverted.inverse), inverted.describe(), inverted=inverted)
             draws = inverted.inverse.sample(self.members, generator(self.seed))
-            return fit.auditor(Ensemble(fit.model.theta.double() + draws), inverted.describe(), inverted=inverted)
+            members = SampledMembers(fit.model.theta.double() + draws)
+            return fit.auditor(members, inverted.describe(), inverted=inverted, drawn=members)
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,34 @@
 """RUE in closed form: no members, no sampling error."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
+from rue.auditing.meaning import NOT_THE_ERROR, Meaning, ScoreMeaning
 from rue.calibrate.left_out.sources import rested_tangent
-from rue.core.concepts import (
-    Assessment,
-    CurvatureRule,
-    Damping,
-    Facts,
-    Inputs,
-    Inverse,
-    Model,
-    Objective,
-    Resampler,
-    Solver,
-    TrainingSet,
-)
+from rue.core.concepts import CurvatureRule, Damping, Facts, Inputs, Inverse, Objective, Resampler, Solver, TrainingSet
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, outputs
 from rue.core.errors import SettingError
 from rue.core.influence import Meat, influence, pull_root, pull_root_fits
+from rue.core.model import Model
 from rue.core.resample import Multinomial, spread
 from rue.core.solve.choice import Inverted
 from rue.methods.fitting import Fitting, fitting
+
+MEANING = Meaning(
+    made="The training rows are re-weighted as a bootstrap would; the parameters follow to first order, and with them "
+    "the predictions, in closed form.",
+    score=ScoreMeaning(
+        "The standard deviation of the prediction over the training sets that might have been: with other training "
+        "rows it would change by about so much.",
+        NOT_THE_ERROR,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class LinearRUE:
     solver: Solver | None = None
     resampler: Resampler = field(default_factory=Multinomial)
     meat: Meat = "HC0"
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         if self.meat not in ("HC0", "HC3"):
@@ -67,7 +69,7 @@ class LinearRUE:
         """What is at rest on the training rows: the model under its known penalty, else its tangent."""
         family = fit.model.family
         chosen = self.damping is not None or not isinstance(self.curvature, GaussNewton)
-        if not (fit.model.stated or chosen or family.coupled) and family.joint and family.stationary:
+        if not (fit.model.objective.stated or chosen or family.coupled) and family.joint and family.stationary:
             found = rested_tangent(fit.model, fit.data)
             if found is not None:
                 return (

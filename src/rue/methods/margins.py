@@ -8,12 +8,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment, ClassShares
 from rue.auditing.held_out import pair
 from rue.calibrate.left_out.witness import joined
 from rue.calibrate.shrinkage import Shrinkage
 from rue.core.classify import log_likelihood, wrong
-from rue.core.concepts import Assessment, Decision, Inputs, Inverse, Model
+from rue.core.concepts import Decision, Inputs, Inverse
 from rue.core.derivatives import jacobian, outputs
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.one_step import leverage
 from rue.data.rows import training_rows
@@ -41,7 +43,7 @@ class ShrunkMargins:
         if self.second is not None:
             shares = self.second.mixed(shares, self.second.probability(self.decision, inputs))
         score = wrong(self.decision, shares, logits)
-        return Assessment(logits, covariance, score=score, probability=shares, residual=residual)
+        return Assessment(logits, covariance, score=score, residual=residual, classes=ClassShares(shares))
 
 
 class Moves(Protocol):

@@ -1,18 +1,23 @@
 """Nearest neighbours: how far the closest training rows are, or how badly they were fitted."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.auditing.meaning import Meaning
+from rue.core.concepts import Inputs
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.data.rows import Rows
 from rue.methods.fitting import fitting
+
+MEANING = Meaning(of_other_rows=True)  # a training row is its own neighbour
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class NearestNeighbours:
 
     neighbours: int = 10
     by: Literal["distance", "residual"] = "residual"
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         if self.neighbours < 1:

@@ -8,17 +8,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment, CalibratedParts
 from rue.auditing.auditor import Auditor
 from rue.calibrate.cv_plus import cv_plus
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out_intervals import RankedRows
 from rue.calibrate.left_out_terms import outer
-from rue.calibrate.scarcity import Values, values_of
+from rue.calibrate.scarcity import SeenValues, values_of
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.core.arrays import Array
-from rue.core.concepts import Assessment, Inputs, Model, Resampler
+from rue.core.concepts import Inputs, Resampler
 from rue.core.derivatives import outputs
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import Fitting, left_out_noise, residual_covariance
@@ -44,7 +46,7 @@ class OutsideSpread:
     standardise: Standardiser = field(repr=False)
     errors: ErrorModel = field(repr=False)
     weights: Array = field(repr=False)  # (4,)
-    values: Values | None = field(repr=False)
+    values: SeenValues | None = field(repr=False)
     resampled: Resampled | None = field(repr=False)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
@@ -74,9 +76,7 @@ class OutsideSpread:
             moved,
             total if moved is None else total - self.weights[3] * moved,
             score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
-            total=total,
-            scarcity=guard,
-            scarce=strange.double(),
+            calibrated=CalibratedParts(total, guard, strange.double()),
         )
 
 
@@ -114,7 +114,7 @@ def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, studen
         _facts(evidence, weights, noise, len(rows), seen),
         noise=False,
         degrees=weights.degrees,
-        left_out=RankedRows(np.abs(slope[rows]) / reach, cv_plus(evidence, fit.data)),
+        ranked=RankedRows(np.abs(slope[rows]) / reach, cv_plus(evidence, fit.data)),
         inverted=None if seen is None else seen.inverted,
         objective=None if seen is None else seen.objective,
         source=evidence.source,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.left_out import Evidence
-from rue.calibrate.left_out.sources import gauge, rested_tangent
+from rue.calibrate.left_out.sources import rested_tangent
 from rue.core.concepts import Inputs, Objective, Resampler
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, jacobian_batches
@@ -15,7 +15,6 @@ from rue.core.one_step import leverage
 from rue.core.solve.choice import Inverted, invert
 from rue.data.rows import Rows
 from rue.methods.fitting import Fitting
-from rue.models.trees.tree_model import few_numbers
 
 HIGHEST = 0.9  # leverage that a row is believed to have
 
@@ -64,7 +63,7 @@ def resampled(fit: Fitting, evidence: Evidence, resampler: Resampler) -> Resampl
             return None
         root = pull_root(found.model, fit.data, resampler, found.inverted.inverse)
         return Resampled(found.model, found.inverted, found.inverted.inverse.solve(root).vectors)
-    seen = few_numbers(fit.model)
-    inverted = invert(GaussNewton().at(seen, fit.data), None, None, gauge(seen, fit.data))
+    seen = fit.model.objective if fit.model.quick is None else fit.model.quick(fit.model.core)
+    inverted = invert(GaussNewton().at(seen, fit.data), None, None)
     root = pull_root(seen, fit.data, resampler, inverted.inverse, slope=evidence.slope)
     return Resampled(seen, inverted, inverted.inverse.solve(root).vectors)

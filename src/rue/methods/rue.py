@@ -1,17 +1,28 @@
 """Resampling Uncertainty Estimation as the paper's Algorithm 1 has it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import CurvatureRule, Damping, Model, Resampler, Solver
+from rue.auditing.meaning import NOT_THE_ERROR, Meaning, ScoreMeaning
+from rue.core.concepts import CurvatureRule, Damping, Resampler, Solver
 from rue.core.curvature import Hessian
 from rue.core.derivatives import weighted_gradients
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
 from rue.core.solve import SmallestEigenvalue
-from rue.methods.ensemble import Ensemble, check_members
+from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
+
+MEANING = Meaning(
+    made="Training sets are drawn as a bootstrap would; parameters follow to first order, and each draw predicts.",
+    score=ScoreMeaning(
+        "The standard deviation of the prediction over sampled training sets: with other training rows it would change "
+        "by about so much.",
+        NOT_THE_ERROR,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,7 @@ class RUE:
     damping: Damping | None = field(default_factory=SmallestEigenvalue)
     solver: Solver | None = None
     resampler: Resampler = field(default_factory=Multinomial)
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         check_members(self.members)
@@ -43,4 +55,5 @@ class RUE:
             thetas = fit.model.theta.double() - step
             factor = self.resampler.member_factor(fit.data.units)
             facts = {**inverted.describe(), "residual": residual}
-            return fit.auditor(Ensemble(thetas, factor), facts, inverted=inverted)
+            members = SampledMembers(thetas, factor)
+            return fit.auditor(members, facts, inverted=inverted, drawn=members)

@@ -14,7 +14,8 @@ from rue.calibrate.left_out.forest import ForestModel
 from rue.calibrate.left_out.honest import Mixed
 from rue.calibrate.left_out.witness import codes_of, joined
 from rue.core.arrays import Array, Whole
-from rue.core.concepts import Inputs, Model, Resampler
+from rue.core.concepts import Inputs, Resampler
+from rue.core.model import Model
 from rue.data.features import coordinates
 from rue.data.rows import Rows
 from rue.explain.leaves import LeafLens

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.errors import ModelError, RueError, ShapeError
+from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves, take
 
 
@@ -43,7 +44,8 @@ def admit(model: Model, inputs: Inputs, targets: Any) -> None:
         )
     _admit_logits(model, outputs)
     _admit_loss(model, inputs, targets)
-    _admit_penalty(model)
+    if model.no_objective is None:
+        _admit_penalty(model)
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

@@ -1,9 +1,9 @@
 """Any object with `predict`: nothing is known of it but what it says of inputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from rue.core.arrays import Array
-from rue.core.concepts import Batches, Facts, Family, Inputs
+from rue.core.concepts import Facts, Family, Inputs
 from rue.core.errors import DataError, ModelError, RueError, SettingError, ShapeError
+from rue.core.model import Model
 from rue.losses import Loss, as_loss, cross_entropy, squared_error
 from rue.models.labels import label_codes
 from rue.models.reading import read_leaf
@@ -26,71 +27,61 @@ SURE = 0.9  # the probability of a label, where a classifier says nothing but la
 
 
 @dataclass(frozen=True)
-class BlackBoxModel:
+class BlackBoxCore:
     """Outputs are what the model said when its inputs were read: numbers, or logarithms of probabilities."""
 
     name: str
-    judged: Loss  # squared error, or cross entropy
-    says: Callable[[Any], Array] = field(repr=False)  # raw inputs (m, ...) to outputs (m, k)
-    labels: Callable[[Any], NDArray[Any]] | None = field(repr=False)  # what a classifier decides
-    classes: NDArray[Any] | None = field(repr=False)
-    estimator: Any = field(default=None, repr=False)  # as the user has it: copies of it may be trained
+    loss: Loss  # that outputs are judged by: squared error, or cross entropy
     why: str | None = None  # no more is known of it
 
     @property
     def theta(self) -> Tensor:
-        """None are known."""
+        """No parameters are known."""
         return torch.zeros(0, dtype=torch.float64)
 
     @property
-    def centre(self) -> Tensor:
-        """As of theta."""
-        return self.theta
-
-    @property
-    def stated(self) -> bool:
-        """There is nothing to state."""
-        return True
-
-    @property
     def family(self) -> Family:
-        """The loss knows what outputs mean."""
-        return replace(self.judged.family, gradients=False, stationary=False)
+        """As the loss has it, but that there are no gradients."""
+        return replace(self.loss.family, gradients=False, stationary=False)
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002  there are none
+        """What was said when the inputs were read (m, k)."""
+        outputs: Tensor = inputs[SAID]
+        return outputs
+
+    def describe(self) -> Facts:
+        """That there is nothing inside to see."""
+        return {
+            "loss": self.loss.name,
+            "l2": None,
+            "estimator": self.name,
+            "known_of_it": "its predictions alone" + (f": {self.why}" if self.why else ""),
+            "dtype": "float64",
+            "device": "cpu",
+        }
+
+    def contents(self) -> Iterator[str | Tensor]:
+        """Nothing but that there are no parameters; who tells two black boxes apart asks for their predictions."""
+        yield ""
+        yield self.theta
+
+
+@dataclass(frozen=True)
+class BlackBoxBoundary:
+    """Asks the model when inputs are read, and keeps its answers beside the points of the table."""
+
+    name: str
+    says: Callable[[Any], Array] = field(repr=False)  # raw inputs (m, ...) to outputs (m, k)
+    labels: Callable[[Any], NDArray[Any]] | None = field(default=None, repr=False)  # what a classifier decides
+    classes: NDArray[Any] | None = field(default=None, repr=False)
+    response: ClassVar[None] = None
 
     @property
-    def response(self) -> None:
-        """The outputs are predictions, or logarithms of probabilities."""
-
-    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002  the protocol's
-        """What was said when the inputs were read (m, k)."""
-        found: Tensor = inputs[SAID]
-        return found
-
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Loss of each example (n,)."""
-        return self.judged.value(outputs, targets)
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """∂²ℓ/∂f²."""
-        return None if self.judged.hessian is None else self.judged.hessian(outputs, targets)
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> NoReturn:  # noqa: ARG002  the protocol's
-        """Rows are judged one by one."""
-        raise self._closed()
-
-    def penalty(self, theta: Tensor) -> Tensor:
-        """None is known."""
-        return theta.sum()
-
-    def jacobian(self, inputs: Inputs) -> NoReturn:  # noqa: ARG002  the protocol's
-        """There are no parameters to vary."""
-        raise self._closed()
-
-    def answer(self, inputs: Any) -> NDArray[Any] | None:
+    def answer(self) -> Callable[[Any], NDArray[Any]] | None:
         """The labels of a classifier; numbers are the outputs."""
-        return None if self.labels is None else _asked(self.labels, table(inputs), self.name)
+        return None if self.labels is None else self._decided
 
-    def read(self, inputs: Any) -> Inputs:
+    def read(self, core: BlackBoxCore, inputs: Any) -> Inputs:  # noqa: ARG002  as the others
         """Ask the model, and keep what it said beside the points and levels of the table."""
         if isinstance(inputs, Dataset | DataLoader):
             raise DataError(f"{self.name} predicts tables, not loaders; give an array or a data frame")
@@ -105,36 +96,27 @@ class BlackBoxModel:
             )
         return {SAID: torch.from_numpy(said), **as_points(described(raw))}
 
-    def read_targets(self, targets: Any) -> Any:
+    def read_targets(self, core: BlackBoxCore, targets: Any) -> Any:
         """Numbers (n, k), or the places of labels among the classes (n,)."""
         if self.classes is not None:
             return torch.from_numpy(label_codes(targets, self.classes))
-        read = read_leaf(targets, torch.zeros(0, dtype=torch.float64), whole_numbers_in_frames=True).double()
+        read = read_leaf(targets, core.theta, whole_numbers_in_frames=True).double()
         return read[:, None] if read.dim() == 1 else read
 
-    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:  # noqa: ARG002  same
-        """All is known."""
-        return self
-
-    def describe(self) -> Facts:
-        """That there is nothing inside to see."""
-        return {
-            "loss": self.judged.name,
-            "l2": None,
-            "estimator": self.name,
-            "known_of_it": "its predictions alone" + (f": {self.why}" if self.why else ""),
-            "dtype": "float64",
-            "device": "cpu",
-        }
-
-    def _closed(self) -> ModelError:
-        return ModelError(
-            f"{self.name} is known by its predictions alone, so that it has no gradients and no curvature; use "
-            "rue.audit, CalibratedRUE() for numbers or ClassifierRUE() for classes"
-        )
+    def _decided(self, inputs: Any) -> NDArray[Any]:
+        assert self.labels is not None
+        return _asked(self.labels, table(inputs), self.name)
 
 
-def read(model: Any, loss: Any, l2: Any, why: str | None = None) -> BlackBoxModel:
+def _model(core: BlackBoxCore, boundary: BlackBoxBoundary, estimator: Any) -> Model:
+    closed = (
+        f"{core.name} is known by its predictions alone, so that it has no gradients and no curvature; use rue.audit, "
+        "CalibratedRUE() for numbers or ClassifierRUE() for classes"
+    )
+    return Model(core, boundary, estimator=estimator, no_objective=closed)
+
+
+def read(model: Any, loss: Any, l2: Any, why: str | None = None) -> Model:
     """An object with `predict`; one with `predict_proba` or `classes_`, or a loss of classes, is a classifier."""
     name = type(model).__name__
     if l2 is not None:
@@ -148,10 +130,11 @@ def read(model: Any, loss: Any, l2: Any, why: str | None = None) -> BlackBoxMode
     numbers = told is not None and told.family.gaussian
     if not numbers and (told is not None or _classifies(model)):
         return _classifier(model, name, why)
-    return BlackBoxModel(name, squared_error(), lambda raw: _columns(model.predict(raw)), None, None, why=why)
+    boundary = BlackBoxBoundary(name, lambda raw: _columns(model.predict(raw)))
+    return _model(BlackBoxCore(name, squared_error(), why), boundary, model)
 
 
-def _classifier(model: Any, name: str, why: str | None) -> BlackBoxModel:
+def _classifier(model: Any, name: str, why: str | None) -> Model:
     classes = getattr(model, "classes_", None)
     if isinstance(classes, list) and classes and not np.isscalar(classes[0]):
         raise ModelError(f"{name} decides several labels of a row; wrap one classifier for each")
@@ -163,7 +146,7 @@ def _classifier(model: Any, name: str, why: str | None) -> BlackBoxModel:
     known = np.asarray(classes)
     says = _probabilities(model, known) if hasattr(model, "predict_proba") else _sure(model, known)
     decides = partial(_decided, model, says, known)
-    return BlackBoxModel(name, cross_entropy(), says, decides, known, why=why)
+    return _model(BlackBoxCore(name, cross_entropy(), why), BlackBoxBoundary(name, says, decides, known), model)
 
 
 def _decided(model: Any, says: Callable[[Any], Array], classes: NDArray[Any], raw: Any) -> NDArray[Any]:

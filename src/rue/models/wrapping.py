@@ -9,16 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rue.core.concepts import Model
 from rue.core.errors import ModelError, OpaqueError, SettingError
+from rue.core.model import Model
 from rue.losses import Loss
 from rue.losses.torch_losses import Reduction
 from rue.models import black_box
-from rue.models.black_box import BlackBoxModel
-from rue.models.estimator import EstimatorModel
 from rue.models.torch.module import Penalty, wrap_module
 from rue.models.torch.unwrap import unwrap
-from rue.models.trees.forest import ForestModel
 
 ADAPTERS = {  # the package an estimator comes from, and the file that reads it with `read(estimator, loss, l2)`
     "sklearn": "sklearn.reader",
@@ -84,7 +81,7 @@ def wrap(
         if not predicts(model):
             raise
         found = black_box.read(model, loss, l2, str(error))
-    return replace(found, estimator=model) if isinstance(found, EstimatorModel | BlackBoxModel) else found
+    return found if found.boundary.answer is None else replace(found, estimator=model)
 
 
 def best_known(model: Model, asked: bool = False) -> Model:
@@ -93,14 +90,14 @@ def best_known(model: Model, asked: bool = False) -> Model:
     So are forests, where copies, witnesses or validation rows are `asked` for.
     """
     why = "copies, witnesses or validation rows were asked for" if asked and not model.family.joint else _blind(model)
-    if why is None or not isinstance(model, EstimatorModel) or not predicts(model.estimator):
+    if why is None or not predicts(model.estimator):
         return model
-    return replace(black_box.read(model.estimator, None, None, why), estimator=model.estimator)
+    return black_box.read(model.estimator, None, None, why)
 
 
 def _blind(model: Model) -> str | None:
-    if isinstance(model, EstimatorModel) and isinstance(model.core, ForestModel) and not model.core.forest.bootstrap:
-        return "every tree of this forest has seen all rows, so that none can speak for a row left out"
+    if model.blind is not None:
+        return model.blind
     if model.family.grown and not model.family.gaussian and model.family.decision is None:
         return "other rows would have grown other trees, and its loss is not squared error"
     return None

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue.core.columns import check_level, columns
+from rue.core.columns import columns
 from rue.core.errors import InputError
+from rue.core.settings import check_level
 from rue.evaluate import metrics as evaluate
 from rue.plots.style import COLOURS, GREY, SMALL, one_panel, remark
 
@@ -48,7 +49,7 @@ def coverage_by_tercile(
 
     Intervals that hold their level on average may miss it where scores are high. Limits are exact, 95 %.
     """
-    check_level("level", level)
+    check_level("level", level, InputError)
     ys, lowers, uppers, scores = columns(endless=True, y=y, lower=lower, upper=upper, score=score)
     if ys.size < len(THIRDS):
         raise InputError(f"there are {ys.size} rows, expected at least one for each third; pass more rows")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rue.policy.bounds import limit_everywhere, share_margin
-from rue.policy.held_out import HeldOut
+from rue.policy.held_out import OrderedRows
 
 
 class Prices(NamedTuple):
@@ -23,14 +23,14 @@ class Cost(NamedTuple):
     prices: Prices
 
 
-def cheapest_threshold(rows: HeldOut, prices: Prices) -> int | None:
+def cheapest_threshold(rows: OrderedRows, prices: Prices) -> int | None:
     """Index of the score with the smallest cost over the held-out rows, the lowest such; None: review everything."""
     costs = np.append(rows.n * prices.review, prices.error * rows.total + prices.review * (rows.n - rows.accepted))
     best = int(np.argmin(costs))
     return best - 1 if best else None
 
 
-def cost(rows: HeldOut, index: int | None, prices: Prices, tail: float, binary: bool) -> Cost:
+def cost(rows: OrderedRows, index: int | None, prices: Prices, tail: float, binary: bool) -> Cost:
     """Cost at a threshold; the limit, left out with probability tail, holds for whichever threshold was chosen."""
     if index is None:
         return Cost(prices.review, prices.review, prices)

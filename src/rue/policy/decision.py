@@ -1,4 +1,4 @@
-"""Decision: the tier of each audited prediction, and what to expect of those accepted."""
+"""TieredDecision: the tier of each audited prediction, and what to expect of those accepted."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ TIERS = ("accept", "review", "refuse")
 
 
 @dataclass(frozen=True)
-class Decision:
+class TieredDecision:
     """What a policy decided: tier (m,) is "accept", "review" or "refuse"."""
 
     tier: NDArray[np.str_] = field(repr=False)

@@ -15,26 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.policy.bounds import p_value, upper_limit
-from rue.policy.held_out import HeldOut
+from rue.policy.held_out import OrderedRows
 
 STEPS = 20  # thresholds at every twentieth of the rows
 STARTS = (5, 10, 15)  # of the twenty: early if few can be accepted, late if the first few rows may be unlucky
 MANY = 10_000_000  # rows, more than anyone will be asked to hold out
 
 
-def highest_threshold(rows: HeldOut, rate: float, tail: float, binary: bool) -> int | None:
+def highest_threshold(rows: OrderedRows, rate: float, tail: float, binary: bool) -> int | None:
     """Index of the highest score reached for which "the error rate is above rate" is rejected; tail: 1 − confidence."""
-    found = -1
+    highest = -1
     for start in STARTS:
         for index in _thresholds(rows, start):
             total, n = _below(rows, index)
             if p_value(total, n, rate, binary) > tail / len(STARTS):
                 break
-            found = max(found, int(index))
-    return None if found < 0 else found
+            highest = max(highest, int(index))
+    return None if highest < 0 else highest
 
 
-def rate_shortfall(rows: HeldOut, rate: float, tail: float, binary: bool) -> str:
+def rate_shortfall(rows: OrderedRows, rate: float, tail: float, binary: bool) -> str:
     """Why no threshold fits, in words: the smallest rate that would, and the rows that might be needed."""
     level = tail / len(STARTS)
     first = [_below(rows, _thresholds(rows, start)[0]) for start in STARTS]
@@ -48,12 +48,12 @@ def rate_shortfall(rows: HeldOut, rate: float, tail: float, binary: bool) -> str
     return f"{said}; about {ceil(rows.n * (needed + 1) / (n + 1))} held-out rows would be needed for {rate:g}"
 
 
-def _thresholds(rows: HeldOut, start: int) -> NDArray[np.int_]:
+def _thresholds(rows: OrderedRows, start: int) -> NDArray[np.int_]:
     """Indices of the scores at the ranks from a start on; the losses play no part."""
     m = int(rows.accepted[-1])
     return np.unique(np.searchsorted(rows.accepted, [ceil(m * step / STEPS) for step in range(start, STEPS + 1)]))
 
 
-def _below(rows: HeldOut, index: int) -> tuple[float, int]:
+def _below(rows: OrderedRows, index: int) -> tuple[float, int]:
     """Summed loss and number of the rows up to a score, without the one that set the threshold."""
     return float(rows.total[index] - rows.least[index]), int(rows.accepted[index]) - 1

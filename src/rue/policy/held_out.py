@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rue.core.arrays import Array
 from rue.core.errors import DataError, InputError, ShapeError
-from rue.policy.losses import Loss
+from rue.policy.losses import BoundedLoss
 
 
 class Scored(Protocol):
@@ -28,7 +28,7 @@ class Scored(Protocol):
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class OrderedRows:
     """One entry for each distinct score, (g,), from the lowest: the rows accepted up to it and their summed loss.
 
     Equal scores enter together. `least` and `most` are the extreme losses of the rows that have this very score.
@@ -64,7 +64,7 @@ def read(audit: Scored) -> tuple[Array, NDArray[np.bool_]]:
     return score, marked
 
 
-def ordered(audit: Scored, y: ArrayLike | None = None, loss: Loss | None = None) -> HeldOut:
+def ordered(audit: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None = None) -> OrderedRows:
     """Order the rows of an audit by score; without targets every loss is 0."""
     score, scarce = read(audit)
     losses = np.zeros(score.size) if y is None or loss is None else _losses(audit, y, loss)
@@ -78,7 +78,7 @@ def ordered(audit: Scored, y: ArrayLike | None = None, loss: Loss | None = None)
     score, losses = score[order], losses[order]
     last = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     first = np.append(0, last[:-1] + 1)
-    return HeldOut(
+    return OrderedRows(
         n=scarce.size,
         score=score[last],
         accepted=last + 1,
@@ -89,11 +89,15 @@ def ordered(audit: Scored, y: ArrayLike | None = None, loss: Loss | None = None)
     )
 
 
-def _losses(audit: Scored, y: ArrayLike, loss: Loss) -> Array:
-    """Loss of each held-out row (m,), between 0 and 1."""
+def _losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Array:
+    """BoundedLoss of each held-out row (m,), between 0 and 1."""
     label = getattr(audit, "label", None)
-    if label is not None:
-        return _label_losses(label, np.asarray(y), loss)
+    losses = _number_losses(audit, y, loss) if label is None else _label_losses(label, np.asarray(y), loss)
+    return _within_bounds(losses, len(audit.prediction), loss)
+
+
+def _number_losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Any:
+    """What the loss returns for predicted numbers."""
     prediction = np.asarray(audit.prediction, dtype=np.float64)
     try:
         targets = np.asarray(y, dtype=np.float64)
@@ -108,9 +112,27 @@ def _losses(audit: Scored, y: ArrayLike, loss: Loss) -> Array:
         raise DataError(
             f"targets are NaN or infinite in {rows} of {len(targets)} rows; hold out rows with known targets"
         )
-    losses = np.asarray(loss(prediction, targets), dtype=np.float64)
-    if losses.shape != (len(targets),):
-        raise ShapeError(f"the loss returned shape {losses.shape}, expected one value per row ({len(targets)},)")
+    return loss(prediction, targets)
+
+
+def _label_losses(label: NDArray[Any], y: NDArray[Any], loss: BoundedLoss) -> Any:
+    """What the loss returns for predicted labels, which need not be numbers."""
+    if label.shape != y.shape:
+        raise ShapeError(f"there are labels of shape {y.shape} for predicted ones of {label.shape}; give one for each")
+    try:
+        return loss(label, y)
+    except TypeError as error:
+        raise DataError(f"{loss} cannot compare labels ({error}); use rue.policy.Wrong()") from error
+
+
+def _within_bounds(returned: Any, rows: int, loss: BoundedLoss) -> Array:
+    """What a loss returned, as numbers (m,), each from 0 to 1: without that no guarantee holds."""
+    try:
+        losses = np.asarray(returned, dtype=np.float64)
+    except (TypeError, ValueError) as cause:
+        raise DataError(f"the loss returned no numbers ({cause}); return an array of floats ({rows},)") from cause
+    if losses.shape != (rows,):
+        raise ShapeError(f"the loss returned shape {losses.shape}, expected one value per row ({rows},)")
     wanted = "0 or 1" if loss.binary else "between 0 and 1"
     right = np.isin(losses, (0, 1)) if loss.binary else (losses >= 0) & (losses <= 1)
     if not right.all():
@@ -119,13 +141,3 @@ def _losses(audit: Scored, y: ArrayLike, loss: Loss) -> Array:
             "largest value and clip it, as rue.policy.Clipped does"
         )
     return losses
-
-
-def _label_losses(label: NDArray[Any], y: NDArray[Any], loss: Loss) -> Array:
-    """Of a classifier: losses of labels, which need not be numbers."""
-    if label.shape != y.shape:
-        raise ShapeError(f"there are labels of shape {y.shape} for predicted ones of {label.shape}; give one for each")
-    try:
-        return np.asarray(loss(label, y), dtype=np.float64)
-    except TypeError as error:
-        raise DataError(f"{loss} cannot compare labels ({error}); use rue.policy.Wrong()") from error

@@ -10,7 +10,7 @@ from rue.core.arrays import Array
 from rue.core.errors import SettingError, ShapeError
 
 
-class Loss(Protocol):
+class BoundedLoss(Protocol):
     """What an error costs, from 0 to 1; where it is 0 or 1 and nothing between, tests are sharper."""
 
     @property

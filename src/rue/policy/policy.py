@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue.core.errors import SettingError
+from rue.core.guarantee import Guarantee
+from rue.core.settings import check_level
 from rue.policy import chow, error_rate_control, risk_control
 from rue.policy.bounds import lower_limit, upper_limit
-from rue.policy.decision import Decision
-from rue.policy.held_out import HeldOut, Scored, ordered, read
-from rue.policy.losses import Loss
+from rue.policy.decision import TieredDecision
+from rue.policy.held_out import OrderedRows, Scored, ordered, read
+from rue.policy.losses import BoundedLoss
 
 TAIL = 0.025  # on each side of a measured rate: 95 % intervals
 INDEPENDENT = "for independent rows of one population"
@@ -41,7 +43,7 @@ class Policy:
 
     threshold: float
     limit: float
-    guarantee: str
+    guarantee: Guarantee
     n: int
     accepted: int
     error_rate: Estimate | None = None
@@ -51,7 +53,7 @@ class Policy:
 
     @classmethod
     def by_cost(
-        cls, held_out: Scored, y: ArrayLike, loss: Loss, *, error: float, review: float, confidence: float = 0.9
+        cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, error: float, review: float, confidence: float = 0.9
     ) -> "Policy":
         """Accept what makes the mean cost smallest: error for a loss of 1 that is accepted, review for what is not.
 
@@ -61,7 +63,7 @@ class Policy:
         >>> Policy.by_cost(audit, [0, 0, 9, 9], Exceeds(1.0), error=10, review=1).cost.value  # two reviews of four
         0.5
         """
-        _check_share("confidence", confidence)
+        check_level("confidence", confidence)
         if not 0 < review < error < np.inf:
             raise SettingError(
                 f"an error costs {error:g} and a review {review:g}, expected 0 < review < error; where an error costs "
@@ -73,7 +75,7 @@ class Policy:
         if index is None:
             return replace(
                 _at(rows, None),
-                guarantee=f"every row costs a review, {review:g}",
+                guarantee=Guarantee(f"every row costs a review, {review:g}", "none"),
                 cost=cost,
                 shortfall=f"on {rows.n} held-out rows no threshold costs less than reviewing everything",
             )
@@ -81,10 +83,10 @@ class Policy:
             f"guaranteed with confidence {confidence:.0%}, {INDEPENDENT}: the expected cost of a new row is at most "
             f"{cost.high:.3g} ({rows.n} held-out rows); reviewing everything costs {review:g}"
         )
-        return replace(_with_loss(rows, index, loss), guarantee=said, cost=cost)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), cost=cost)
 
     @classmethod
-    def by_risk(cls, held_out: Scored, y: ArrayLike, loss: Loss, *, risk: float) -> "Policy":
+    def by_risk(cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, risk: float) -> "Policy":
         """Accept as much as keeps E[loss · accepted], over all rows, within risk.
 
         >>> from types import SimpleNamespace
@@ -93,7 +95,7 @@ class Policy:
         >>> Policy.by_risk(audit, [0, 0, 9, 9], Exceeds(1.0), risk=0.4).threshold  # (1 + 1) / (4 + 1) is within 0.4
         3.0
         """
-        _check_share("risk", risk)
+        check_level("risk", risk)
         rows = ordered(held_out, y, loss)
         index = risk_control.highest_threshold(rows, risk)
         said = (
@@ -101,11 +103,11 @@ class Policy:
             f"{risk:g} (conformal risk control, {rows.n} held-out rows)"
         )
         short = risk_control.risk_shortfall(rows, risk) if index is None else ""
-        return replace(_with_loss(rows, index, loss), guarantee=said, shortfall=short)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), shortfall=short)
 
     @classmethod
     def by_error_rate(
-        cls, held_out: Scored, y: ArrayLike, loss: Loss, *, rate: float, confidence: float = 0.9
+        cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, rate: float, confidence: float = 0.9
     ) -> "Policy":
         """Accept as much as keeps E[loss | accepted] within rate, with this confidence over the held-out rows.
 
@@ -115,8 +117,8 @@ class Policy:
         >>> Policy.by_error_rate(audit, [0] * 100, Exceeds(1.0), rate=0.1).accepted  # 0.9 ** 49 < 0.1 / 3
         100
         """
-        _check_share("rate", rate)
-        _check_share("confidence", confidence)
+        check_level("rate", rate)
+        check_level("confidence", confidence)
         rows = ordered(held_out, y, loss)
         index = error_rate_control.highest_threshold(rows, rate, 1 - confidence, loss.binary)
         said = (
@@ -124,11 +126,11 @@ class Policy:
             f"most {rate:g} (Learn then Test, {rows.n} held-out rows)"
         )
         short = error_rate_control.rate_shortfall(rows, rate, 1 - confidence, loss.binary) if index is None else ""
-        return replace(_with_loss(rows, index, loss), guarantee=said, shortfall=short)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), shortfall=short)
 
     @classmethod
     def by_share(
-        cls, held_out: Scored, y: ArrayLike | None = None, loss: Loss | None = None, *, share: float
+        cls, held_out: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None = None, *, share: float
     ) -> "Policy":
         """Refer, for review or refused, at most this share of the rows; y and loss only measure what is accepted.
 
@@ -137,7 +139,7 @@ class Policy:
         >>> Policy.by_share(audit, share=0.4).threshold  # one of four and the new row: 2 / 5
         3.0
         """
-        _check_share("share", share)
+        check_level("share", share)
         if (y is None) != (loss is None):
             raise SettingError("one of y and loss is missing; give both to measure the error rate, or neither")
         rows = ordered(held_out, y, loss)
@@ -146,16 +148,17 @@ class Policy:
             least = (rows.scarce + 1) / (rows.n + 1)
             raise SettingError(
                 f"a share of {share:g} cannot be kept with {rows.n} held-out rows, {rows.scarce} of them scarce: a new "
-                f"row may score highest; allow at least {ceil(1000 * least) / 1000:g} or hold out more rows"
+                "row may score highest",
+                f"allow at least {ceil(1000 * least) / 1000:g} or hold out more rows",
             )
         said = (
             f"guaranteed, {EXCHANGEABLE}: a new row is not accepted with probability at most {share:g} ({rows.n} "
             "held-out rows); nothing on the errors of those accepted"
         )
         policy = _at(rows, index) if loss is None else _with_loss(rows, index, loss, MEASURED)
-        return replace(policy, guarantee=said)
+        return replace(policy, guarantee=Guarantee(said, "guaranteed"))
 
-    def decide(self, audit: Scored) -> Decision:
+    def decide(self, audit: Scored) -> TieredDecision:
         """Accept, review or refuse each audited prediction.
 
         >>> from types import SimpleNamespace
@@ -166,9 +169,14 @@ class Policy:
         score, scarce = read(audit)
         tier = np.where(score <= self.threshold, "accept", "review")
         tier[scarce | (score > self.limit)] = "refuse"
-        return Decision(tier, score, np.asarray(audit.prediction), scarce, self)
+        return TieredDecision(tier, score, np.asarray(audit.prediction), scarce, self)
 
     def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is accepted and refused, what is guaranteed, and what was measured."""
         share = 1 - self.accepted / self.n
         some = (
             f"Accepts scores up to {self.threshold:.4g}, {self.accepted} of {self.n} held-out rows; the rest, "
@@ -187,16 +195,16 @@ class Policy:
             )
         if self.cost is not None:
             lines.append(f"Mean cost of the {self.n} held-out rows: {self.cost.value:.3g}.")
-        return "\n".join(lines)
+        return tuple(lines)
 
 
-def _at(rows: HeldOut, index: int | None) -> Policy:
+def _at(rows: OrderedRows, index: int | None) -> Policy:
     """A policy that knows its threshold and nothing of the losses."""
     threshold, accepted = (-np.inf, 0) if index is None else (float(rows.score[index]), int(rows.accepted[index]))
-    return Policy(threshold, float(rows.score[-1]), "", rows.n, accepted)
+    return Policy(threshold, float(rows.score[-1]), Guarantee("", "none"), rows.n, accepted)
 
 
-def _with_loss(rows: HeldOut, index: int | None, loss: Loss, said: str = CHOSEN) -> Policy:
+def _with_loss(rows: OrderedRows, index: int | None, loss: BoundedLoss, said: str = CHOSEN) -> Policy:
     """Beside the threshold, the mean loss of the accepted; its limits leave out the row that set the threshold."""
     policy = _at(rows, index)
     if index is None:
@@ -206,8 +214,3 @@ def _with_loss(rows: HeldOut, index: int | None, loss: Loss, said: str = CHOSEN)
     low = lower_limit(total - most, n - 1, TAIL, loss.binary)
     high = upper_limit(total - least, n - 1, TAIL, loss.binary)
     return replace(policy, error_rate=Estimate(total / n, low, high, n, said), loss=str(loss))
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise SettingError(f"{name} is {value}, expected strictly between 0 and 1; write 5 % as 0.05")

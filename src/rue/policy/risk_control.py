@@ -4,12 +4,12 @@ from math import ceil
 
 import numpy as np
 
-from rue.policy.held_out import HeldOut
+from rue.policy.held_out import OrderedRows
 
 ROUNDING = 1e-12  # so that 0.29 · 100 is 29
 
 
-def highest_threshold(rows: HeldOut, risk: float) -> int | None:
+def highest_threshold(rows: OrderedRows, risk: float) -> int | None:
     """Index of the highest score up to which the loss, and one more of 1, stay within risk · (n + 1).
 
     The new row is the one more. Its loss is at most 1 and the sum over all n + 1 rows does not depend on their order,
@@ -19,7 +19,7 @@ def highest_threshold(rows: HeldOut, risk: float) -> int | None:
     return int(fits[-1]) if fits.size else None
 
 
-def lowest_threshold(rows: HeldOut, share: float) -> int | None:
+def lowest_threshold(rows: OrderedRows, share: float) -> int | None:
     """Index of the lowest score above which lie, the new row among them, at most share · (n + 1) rows.
 
     The same argument with the loss "not accepted", which falls with the threshold.
@@ -28,7 +28,7 @@ def lowest_threshold(rows: HeldOut, share: float) -> int | None:
     return int(fits[0]) if fits.size else None
 
 
-def risk_shortfall(rows: HeldOut, risk: float) -> str:
+def risk_shortfall(rows: OrderedRows, risk: float) -> str:
     """Why no threshold fits, in words: the smallest risk that would, and the rows that might be needed."""
     smallest = (rows.total[0] + 1) / (rows.n + 1)
     lasting = rows.total[0] / rows.n  # what more rows like these would leave

@@ -10,7 +10,7 @@ from rue.core.errors import RueError, RueWarning
 from rue.core.progress import track
 from rue.methods import Confidence, ErrorForest, KernelDensity, NearestNeighbours
 from rue.reports.case import Case
-from rue.reports.spreads import words
+from rue.reports.spreads import spread_meaning
 
 DENSE = 5_000  # training rows above which a kernel density takes minutes
 NAMES = {
@@ -23,19 +23,19 @@ NAMES = {
 
 
 class Rivals(NamedTuple):
-    """Scores (m,) by name, and what was left out and why."""
+    """Scores (m,) by name, and which were skipped and why."""
 
     scores: dict[str, Array]
-    left_out: dict[str, str]
+    skipped: dict[str, str]
 
 
 def rivals(case: Case) -> Rivals:
     """Every baseline that applies to this model."""
-    found = dict(_own(case))
+    scores = dict(_own(case))
     missing: dict[str, str] = {}
     trained = case.auditor.trained
     if trained is None:
-        return Rivals(found, dict.fromkeys(NAMES.values(), "the auditor does not keep the training rows"))
+        return Rivals(scores, dict.fromkeys(NAMES.values(), "the auditor does not keep the training rows"))
     for name, made in track("baselines", _methods(case).items()):
         if isinstance(made, str):
             missing[NAMES[name]] = made
@@ -43,37 +43,37 @@ def rivals(case: Case) -> Rivals:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RueWarning)  # of the baseline, not of the audit
-                found[NAMES[name]] = made.fit(case.auditor.model, trained.data.source).audit(case.inputs).score
+                scores[NAMES[name]] = made.fit(case.auditor.model, trained.data.source).audit(case.inputs).score
         except RueError as error:
-            missing[NAMES[name]] = str(error).partition(";")[0]
-    return Rivals(found, missing)
+            missing[NAMES[name]] = error.finding
+    return Rivals(scores, missing)
 
 
 def _own(case: Case) -> dict[str, Array]:
     """Scores that the audit holds beside its own."""
-    audit, found = case.audit, {}
+    audit, scores = case.audit, {}
     if audit.decision is not None:
         if audit.flip_probability is not None:
-            found["chance of another decision (flip probability)"] = audit.flip_probability
+            scores["chance of another decision (flip probability)"] = audit.flip_probability
     elif audit.std is not None:
-        found[
-            f"{words(case).called.lower()} spread alone (std)"
-            if case.auditor.lens is None
+        scores[
+            f"{spread_meaning(case).called.lower()} spread alone (std)"
+            if case.auditor.trained.lens is None
             else "resampling alone (std)"
         ] = np.linalg.norm(audit.std.reshape(len(audit), -1), axis=1)
-    return {name: score for name, score in found.items() if not np.allclose(score, audit.score, rtol=1e-9)}
+    return {name: score for name, score in scores.items() if not np.allclose(score, audit.score, rtol=1e-9)}
 
 
 def _methods(case: Case) -> dict[str, Any]:
     """A method for each baseline, or why there is none."""
     classes, gaussian = case.audit.decision is not None, case.auditor.model.family.gaussian
-    found: dict[str, Any] = {
+    methods: dict[str, Any] = {
         "neighbours": NearestNeighbours(by="residual", neighbours=min(10, case.n)),
         "density": KernelDensity()
         if case.n <= DENSE
         else f"too slow for n = {case.n}, more than {DENSE} training rows",
     }
     if classes:
-        return found | {"confidence": Confidence(), "entropy": Confidence(by="entropy")}
+        return methods | {"confidence": Confidence(), "entropy": Confidence(by="entropy")}
     forest = ErrorForest() if gaussian else "it learns squared errors, and the model was trained for another loss"
-    return found | {"forest": forest}
+    return methods | {"forest": forest}

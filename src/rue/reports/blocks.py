@@ -29,8 +29,8 @@ def facts(name: str, items: Sequence[Block]) -> Block:
 
 def fact(label: str, value: Any, note: str | None = None, *, code: bool = False) -> Block:
     """One of them; `code` for hashes and the like."""
-    found = {"label": label, "value": value, "note": note}
-    return {**found, "code": True} if code else found
+    item = {"label": label, "value": value, "note": note}
+    return {**item, "code": True} if code else item
 
 
 def table(name: str, caption: str, columns: Mapping[str, tuple[str, str]], rows: Sequence[Block]) -> Block:
@@ -47,8 +47,8 @@ def chart(
     name: str, title: str, axes: tuple[Block, Block], series: Sequence[Block], note: str, lines: Sequence[Block] = ()
 ) -> Block:
     """Series over an x and a y axis; the note says how many rows are behind them."""
-    found = {"kind": "chart", "id": name, "title": title, "x": axes[0], "y": axes[1], "series": list(series)}
-    return {**found, "lines": list(lines), "note": note}
+    drawing = {"kind": "chart", "id": name, "title": title, "x": axes[0], "y": axes[1], "series": list(series)}
+    return {**drawing, "lines": list(lines), "note": note}
 
 
 def axis(label: str, low: float | None = None, high: float | None = None) -> Block:
@@ -67,7 +67,7 @@ def line(direction: str, at: float, label: str) -> Block:
     return {"axis": direction, "at": at, "label": label}
 
 
-def signoff(name: str, fields: Sequence[tuple[str, str]]) -> Block:
+def lines_to_sign(name: str, fields: Sequence[tuple[str, str]]) -> Block:
     """Empty lines for ink, each with a hint."""
     return {"kind": "signoff", "id": name, "fields": [{"label": label, "hint": hint} for label, hint in fields]}
 

@@ -1,25 +1,29 @@
 """Case: everything that was measured for one report, before it is put into words."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from rue.auditing.auditor import Auditor
-from rue.auditing.result import Audit, Interval, PredictionSet
+from rue.auditing.intervals import Interval, PredictionSet, SetRule
+from rue.auditing.result import Audit
 from rue.checks import CheckUp
-from rue.core.derivatives import outputs
-from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
+from rue.core.errors import DataError, InputError, RueError, RueWarning, ShapeError
+from rue.core.guarantee import Guarantee
+from rue.core.settings import check_level
 from rue.explain import Explanations
 from rue.policy import Policy
-from rue.policy.decision import Decision
+from rue.policy.decision import TieredDecision
 from rue.reports import fingerprints
 from rue.reports.outcome import Outcome, outcome
 
+T = TypeVar("T")
+NO_SETS = "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
 SHARE = 0.2  # of the rows for review, where no policy is given
 INFLUENTIAL, MANY, FEWER = 5, 2_000, 3  # training units on a card; fewer where the cards are many
 
@@ -58,8 +62,16 @@ class Case:
     unexplained: str  # why not
     interval: Interval | None = field(repr=False)
     sets: PredictionSet | None = field(repr=False)  # of classes
-    decision: Decision = field(repr=False)
+    decision: TieredDecision = field(repr=False)
     checkup: CheckUp = field(repr=False)
+    kept: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)  # what `once` has measured
+
+    def once(self, measure: Callable[["Case"], T]) -> T:
+        """What several sections need of this case, measured when it is first asked for."""
+        if measure not in self.kept:
+            self.kept[measure] = measure(self)
+        measured: T = self.kept[measure]
+        return measured
 
     @property
     def m(self) -> int:
@@ -90,25 +102,25 @@ class Case:
     @property
     def own_networks(self) -> bool:
         """Whether the method predicts with networks that it trained itself, as auditor.check tells."""
-        return self.auditor.predictor is not outputs
+        return self.auditor.own_networks
 
     @property
-    def guarantee(self) -> str:
-        """Of the intervals or sets, in words."""
+    def guarantee(self) -> Guarantee:
+        """Of the intervals or sets."""
         if self.interval is not None:
             return self.interval.guarantee
         if self.sets is not None:
             return self.sets.guarantee
         if self.audit.decision is not None:
-            return "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
+            return Guarantee(NO_SETS, "none")
         where = "" if self.auditor.model.family.gaussian else " for this loss"
-        return f"none: {self.auditor.method} gives no predictive distribution{where}, and so no interval"
+        said = f"none: {self.auditor.method} gives no predictive distribution{where}, and so no interval"
+        return Guarantee(said, "none")
 
 
 def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
     """Audit the inputs and find out all that the sections need."""
-    if not 0 < asked.level < 1:
-        raise SettingError(f"level is {asked.level}, expected strictly between 0 and 1; write 90 % as 0.9")
+    check_level("level", asked.level)
     if not callable(getattr(auditor, "audit", None)):
         raise InputError(
             f"a report is made of a fitted auditor, got {type(auditor).__name__}; use CalibratedRUE().fit(model, data)"
@@ -172,9 +184,13 @@ def _outcome(auditor: Auditor, audit: Audit, targets: Any) -> tuple[Outcome | No
     return outcome(auditor, audit, targets), ""
 
 
+def _sets(audit: Audit) -> SetRule | None:
+    return None if audit.classification is None else audit.classification.sets
+
+
 def _bounds(audit: Audit, level: float) -> tuple[Interval | None, PredictionSet | None]:
     if audit.decision is not None:
-        return None, None if audit.sets is None else audit.prediction_set(level)
+        return None, None if _sets(audit) is None else audit.prediction_set(level)
     return (None if audit.total_std is None else audit.interval(level)), None
 
 
@@ -186,10 +202,10 @@ def _default_policy(audit: Audit) -> Policy:
         return Policy(
             threshold=-np.inf,
             limit=float(np.max(audit.score)),
-            guarantee="none: nothing is accepted",
+            guarantee=Guarantee("none: nothing is accepted", "none"),
             n=len(audit),
             accepted=0,
-            shortfall=str(error).partition(";")[0],
+            shortfall=error.finding,
         )
 
 
@@ -209,22 +225,22 @@ def _ids(given: Any, inputs: Any, m: int) -> tuple[NDArray[Any], str]:
     index = getattr(inputs, "index", None)
     if given is None:
         named = index is not None and not callable(index) and len(index) == m
-        found = np.asarray(index) if named else np.arange(m)
-        return found, str(getattr(index, "name", None) or "row")
-    found = np.asarray(given)
-    if found.shape != (m,):
-        raise ShapeError(f"ids have shape {found.shape} and {m} rows were audited; give one for each")
-    return found, str(getattr(given, "name", None) or "row")
+        ids = np.asarray(index) if named else np.arange(m)
+        return ids, str(getattr(index, "name", None) or "row")
+    ids = np.asarray(given)
+    if ids.shape != (m,):
+        raise ShapeError(f"ids have shape {ids.shape} and {m} rows were audited; give one for each")
+    return ids, str(getattr(given, "name", None) or "row")
 
 
 def _groups(given: Any, m: int) -> dict[str, NDArray[Any]]:
     if given is None:
         return {}
     named = given if isinstance(given, Mapping) else {str(getattr(given, "name", None) or "group"): given}
-    found = {str(name): np.asarray(labels) for name, labels in named.items()}
-    for name, labels in found.items():
+    groups = {str(name): np.asarray(labels) for name, labels in named.items()}
+    for name, labels in groups.items():
         if labels.shape != (m,):
             raise ShapeError(
                 f"group {name!r} has shape {labels.shape} and {m} rows were audited; give one label for each"
             )
-    return found
+    return groups

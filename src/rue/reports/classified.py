@@ -8,7 +8,7 @@ from rue.core.arrays import Array
 from rue.evaluate import metrics as evaluate
 from rue.reports.blocks import Block, axis, chart, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, resampled, resampled_means, share
+from rue.reports.estimates import Measurement, resampled, resampled_means, share
 from rue.reports.measures import COVERAGE, Metrics, by_thirds, terciles
 from rue.reports.outcome import Outcome
 from rue.reports.phrases import percent
@@ -25,9 +25,9 @@ def blocks(case: Case, happened: Outcome) -> list[Block]:
 
 def metrics(case: Case, happened: Outcome) -> Metrics:
     """Accuracy and, where a row has one class, how good its probabilities are."""
-    found: Metrics = {"accuracy": (share(happened.error[:, 0] == 0), "exact limits")}
+    measured: Metrics = {"accuracy": (share(happened.error[:, 0] == 0), "exact limits")}
     if not _one_label(case, happened):
-        return found
+        return measured
     probability, label = np.asarray(case.audit.probability), happened.target
     at = probability[np.arange(case.m), label]
     nll = -np.log(at.clip(min=TINY))
@@ -38,7 +38,7 @@ def metrics(case: Case, happened: Outcome) -> Metrics:
     columns = np.hstack([nll[:, None], brier[:, None], gaps])
     whole, drawn = columns.mean(axis=0), resampled_means(columns)
     ece = evaluate.expected_calibration_error(probability, label, ECE_BINS)
-    return found | {
+    return measured | {
         "mean negative log likelihood": (resampled(float(whole[0]), drawn[:, 0], case.m), "bootstrap"),
         "Brier score": (resampled(float(whole[1]), drawn[:, 1], case.m), "bootstrap"),
         "expected calibration error": (
@@ -48,15 +48,15 @@ def metrics(case: Case, happened: Outcome) -> Metrics:
     }
 
 
-def coverage(case: Case, happened: Outcome) -> Estimate | None:
+def coverage(case: Case, happened: Outcome) -> Measurement | None:
     """The share of true classes inside their set; None without sets."""
     return None if case.sets is None else share(case.sets.members[np.arange(case.m), happened.target])
 
 
 def _one_label(case: Case, happened: Outcome) -> bool:
     """Whether every row has one class with a probability: not so where several labels may hold together."""
-    found = case.audit.probability
-    return found is not None and happened.target.ndim == 1 and int(happened.target.max()) < found.shape[1]
+    probability = case.audit.probability
+    return probability is not None and happened.target.ndim == 1 and int(happened.target.max()) < probability.shape[1]
 
 
 def _reliability(case: Case, happened: Outcome) -> Block:
@@ -64,20 +64,20 @@ def _reliability(case: Case, happened: Outcome) -> Block:
     sure, right = probability.max(axis=1), probability.argmax(axis=1) == happened.target
     which = np.minimum((sure * BINS).astype(int), BINS - 1)
     used = np.unique(which)
-    found = [share(right[which == one]) for one in used]
+    observed = [share(right[which == one]) for one in used]
     at: list[Any] = [float(sure[which == one].mean()) for one in used]
     drawn = [
         series(
             "observed",
             "range",
             at,
-            [each.value for each in found],
-            low=[each.low for each in found],
-            high=[each.high for each in found],
+            [each.value for each in observed],
+            low=[each.low for each in observed],
+            high=[each.high for each in observed],
         ),
         series("as it should be", "line", (0, 1), (0, 1), dashed=True, muted=True),
     ]
-    counts = ", ".join(str(each.n) for each in found)
+    counts = ", ".join(str(each.n) for each in observed)
     note = f"n = {case.m}, from the lowest to the highest bin {counts}; bars are exact 95 % limits."
     both = axis("Mean probability of the most likely class", 0, 1), axis("Share that is right", 0, 1)
     return chart("reliability", "Reliability of the probabilities", both, drawn, note)

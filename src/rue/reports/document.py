@@ -13,25 +13,14 @@ from rue.auditing.auditor import Auditor
 from rue.core.randomness import untouched
 from rue.policy import Policy
 from rue.reports import previous as earlier
-from rue.reports.blocks import Section, block
+from rue.reports.blocks import block
 from rue.reports.case import Asked, Case, measured
-from rue.reports.measures import Metrics
 from rue.reports.phrases import rows
 from rue.reports.plain import plain
-from rue.reports.sections.crosswalk import crosswalk
-from rue.reports.sections.errors import errors
-from rue.reports.sections.fitness import fitness
-from rue.reports.sections.identity import REPORT_ID, identity, no_previous
-from rue.reports.sections.limitations import limitations
-from rue.reports.sections.method import method
-from rue.reports.sections.monitoring import monitoring
-from rue.reports.sections.performance import coverage, metrics, performance
-from rue.reports.sections.predictions import predictions
-from rue.reports.sections.shift import Beyond, beyond, shift
-from rue.reports.sections.subgroups import subgroups
-from rue.reports.sections.thresholds import thresholds
-from rue.reports.sections.use import use
-from rue.reports.sections.verdict import highlights, verdict
+from rue.reports.sections import SECTIONS
+from rue.reports.sections.identity import REPORT_ID
+from rue.reports.sections.predictions import prediction_table
+from rue.reports.verdict import highlights, verdict
 
 
 @dataclass(frozen=True)
@@ -118,8 +107,6 @@ def report(
 
 def _document(case: Case) -> dict[str, Any]:
     """All but the date and the seconds, with the id of the rest filled in."""
-    found, covered, far = metrics(case), coverage(case), beyond(case)
-    introduction, table = predictions(case)
     title = case.asked.title or f"Audit of {rows(case.m, 'prediction')}"
     made = plain(
         {
@@ -127,9 +114,9 @@ def _document(case: Case) -> dict[str, Any]:
             "title": title,
             "subtitle": f"{case.auditor.method}, {rows(case.n, 'training row')}, {rows(case.m, 'audited row')}",
             "verdict": verdict(case),
-            "highlights": highlights(case, found, covered, far),
-            "sections": _sections(case, found, far, introduction),
-            "predictions": table,
+            "highlights": highlights(case),
+            "sections": [section(case) for section in SECTIONS],
+            "predictions": prediction_table(case),
         }
     )
     held = block(made, "report")
@@ -140,24 +127,6 @@ def _document(case: Case) -> dict[str, Any]:
         made["sections"][0]["blocks"] += plain(earlier.changes(before, made))
     named["value"] = sha256(_compact(made, sort_keys=True).encode()).hexdigest()
     return dict(made)
-
-
-def _sections(case: Case, found: Metrics, far: list[Beyond], introduction: Section) -> list[Section]:
-    return [
-        identity(case, [] if case.asked.previous is not None else no_previous()),
-        use(case),
-        method(case),
-        fitness(case),
-        performance(case, found),
-        errors(case),
-        subgroups(case),
-        shift(case, far),
-        introduction,
-        limitations(case),
-        thresholds(case),
-        monitoring(case),
-        crosswalk(),
-    ]
 
 
 def _compact(document: Any, *, sort_keys: bool = False) -> str:

@@ -18,7 +18,7 @@ CELLS = 2**21  # of resampled counts held at once
 SEED = 0
 
 
-class Estimate(NamedTuple):
+class Measurement(NamedTuple):
     """A number of n rows, with the ends of its 95 % interval; None where there is none."""
 
     value: float | None
@@ -39,13 +39,18 @@ class Estimate(NamedTuple):
     def percent(self) -> str:
         """A share with its interval, all in per cent.
 
-        >>> Estimate(0.94, 0.892, 0.975, 142).percent
+        >>> Measurement(0.94, 0.892, 0.975, 142).percent
         '94 % (89 % to 98 %, n = 142)'
         """
         if self.value is None:
             return f"not known (n = {self.n})"
+        return f"{percent(self.value)} ({self.percent_limits})"
+
+    @property
+    def percent_limits(self) -> str:
+        """The interval in per cent and the number of rows, or that number alone."""
         known = "" if self.low is None or self.high is None else f"{percent(self.low)} to {percent(self.high)}, "
-        return f"{percent(self.value)} ({known}n = {self.n})"
+        return f"{known}n = {self.n}"
 
     def excludes(self, value: float | None) -> bool:
         """Whether a value lies outside of the interval."""
@@ -58,7 +63,7 @@ class Estimate(NamedTuple):
         return {f"{prefix}{name}": getattr(self, name) for name in ("value", "low", "high", "n")}
 
 
-def share(flags: ArrayLike) -> Estimate:
+def share(flags: ArrayLike) -> Measurement:
     """The share of flags (m,) that are set, with exact (Clopper–Pearson) limits.
 
     >>> share([True, True]).high, round(share([True, True]).low ** 2, 6)  # low² = 0.025
@@ -66,34 +71,34 @@ def share(flags: ArrayLike) -> Estimate:
     """
     marked = np.asarray(flags, dtype=np.float64)
     if not marked.size:
-        return Estimate(None, None, None, 0)
-    return Estimate(*evaluate.coverage(marked, np.ones_like(marked), np.ones_like(marked)))
+        return Measurement(None, None, None, 0)
+    return Measurement(*evaluate.coverage(marked, np.ones_like(marked), np.ones_like(marked)))
 
 
-def mean(values: ArrayLike) -> Estimate:
+def mean(values: ArrayLike) -> Measurement:
     """The mean of values (m,) with Student's t interval: for groups too small to resample.
 
     >>> mean([1.0])
-    Estimate(value=1.0, low=None, high=None, n=1)
+    Measurement(value=1.0, low=None, high=None, n=1)
     """
     from scipy.stats import t
 
-    found = np.asarray(values, dtype=np.float64)
-    n = found.size
+    numbers = np.asarray(values, dtype=np.float64)
+    n = numbers.size
     if n < 2:
-        return Estimate(float(found[0]) if n else None, None, None, n)
-    middle, reach = float(found.mean()), float(t.ppf(0.975, n - 1) * found.std(ddof=1) / np.sqrt(n))
-    low = max(middle - reach, 0.0) if found.min() >= 0 else middle - reach
-    return Estimate(middle, low, middle + reach, n)
+        return Measurement(float(numbers[0]) if n else None, None, None, n)
+    middle, reach = float(numbers.mean()), float(t.ppf(0.975, n - 1) * numbers.std(ddof=1) / np.sqrt(n))
+    low = max(middle - reach, 0.0) if numbers.min() >= 0 else middle - reach
+    return Measurement(middle, low, middle + reach, n)
 
 
-def resampled(value: float, drawn: Array, n: int) -> Estimate:
+def resampled(value: float, drawn: Array, n: int) -> Measurement:
     """A number with the middle 95 % of what it was in the resamples (r,); few rows have too few to resample."""
     known = drawn[np.isfinite(drawn)]
     if n < FEWEST or not known.size or not np.isfinite(value):
-        return Estimate(value if np.isfinite(value) else None, None, None, n)
+        return Measurement(value if np.isfinite(value) else None, None, None, n)
     low, high = np.percentile(known, (2.5, 97.5))
-    return Estimate(value, float(low), float(high), n)
+    return Measurement(value, float(low), float(high), n)
 
 
 def resampled_means(columns: Array) -> Array:

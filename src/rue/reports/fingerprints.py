@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.rows import Rows, input_batches
 
@@ -19,28 +19,18 @@ def weights(model: Model, settings: str = "") -> str:
 
     `settings` are those of a method that trained networks of its own with them.
     """
-    core = model
-    while (inner := getattr(core, "inner", getattr(core, "core", None))) is not None:
-        core = inner  # an estimator around its model, a projection around its own
-    found = sha256(settings.encode())
-    trees = getattr(core, "ensemble", getattr(core, "forest", None))
-    if trees is not None:
-        for values in (trees.values, trees.counts):
-            found.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
-        return found.hexdigest()
-    found.update("\n".join(core.describe().get("parameters", ())).encode())
-    found.update(_exact(core.theta))
-    for name, values in sorted(getattr(core, "fixed", {}).items()):
-        found.update(name.encode() + _exact(values))
-    return found.hexdigest()
+    fingerprint = sha256(settings.encode())
+    for part in model.core.contents():
+        fingerprint.update(part.encode() if isinstance(part, str) else _exact(part))
+    return fingerprint.hexdigest()
 
 
 def predictions(model: Model, data: Rows) -> str:
     """Of what a model without known parameters says of its training rows: another model says something else."""
-    found = sha256()
+    hashed = sha256()
     for batch in data.batches():
-        found.update(_exact(outputs(model, batch.inputs)))
-    return found.hexdigest()
+        hashed.update(_exact(outputs(model, batch.inputs)))
+    return hashed.hexdigest()
 
 
 def training(data: Rows) -> str:
@@ -57,19 +47,19 @@ def audited(inputs: Any, targets: Any, model: Model) -> str:
 
 def _by_leaf(batches: Iterable[list[Tensor]]) -> list[Any]:
     """One hash for each part of the inputs, so that it does not matter where a batch ends."""
-    found: list[Any] = []
+    hashes: list[Any] = []
     for batch in batches:
-        found = found or [sha256(str(part.shape[1:]).encode()) for part in batch]
-        for hashed, part in zip(found, batch, strict=True):
+        hashes = hashes or [sha256(str(part.shape[1:]).encode()) for part in batch]
+        for hashed, part in zip(hashes, batch, strict=True):
             hashed.update(_exact(part))
-    return found
+    return hashes
 
 
 def _together(parts: list[Any], more: list[Tensor]) -> str:
-    found = sha256(b"".join(part.digest() for part in parts))
+    hashed = sha256(b"".join(part.digest() for part in parts))
     for values in more:
-        found.update(_exact(values))
-    return found.hexdigest()
+        hashed.update(_exact(values))
+    return hashed.hexdigest()
 
 
 def _exact(values: Tensor) -> bytes:

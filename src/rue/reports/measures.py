@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Array
 from rue.reports.blocks import Block, table
-from rue.reports.estimates import Estimate
+from rue.reports.estimates import Measurement
 from rue.reports.phrases import rows
 
 TERCILES = ("lowest third of scores", "middle third of scores", "highest third of scores")
@@ -30,7 +30,7 @@ COVERAGE = {
     "n_width": ("n of finite widths", "number"),
 }
 
-Metrics = dict[str, tuple[Estimate, str]]
+Metrics = dict[str, tuple[Measurement, str]]
 """Metrics by name, with how their interval was made."""
 
 

@@ -14,15 +14,14 @@ from rue.core.arrays import Array
 from rue.core.errors import DataError, ShapeError
 from rue.models.labels import label_codes
 
-Kind = Literal["numbers", "classes", "losses"]
-SAME_SCALE = ("squared_error", "huber", "squared_epsilon_insensitive")  # losses whose outputs are like the targets
+OutcomeKind = Literal["numbers", "classes", "losses"]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Targets, and the size of every row's error: of numbers, of decisions, else the loss that was trained."""
 
-    kind: Kind
+    kind: OutcomeKind
     target: NDArray[Any] = field(repr=False)  # (m,) or (m, k); of classes their codes
     shown: NDArray[Any] = field(repr=False)  # the same as a person reads it
     error: Array = field(repr=False)  # (m, k), target − prediction; of classes (m, 1), one where the decision is wrong
@@ -36,24 +35,19 @@ class Outcome:
 
 def outcome(auditor: Auditor, audit: Audit, targets: Any) -> Outcome:
     """Read targets as the audited model has them."""
-    found = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets)
-    if found.ndim not in (1, 2) or len(found) != len(audit):
+    values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets)
+    if values.ndim not in (1, 2) or len(values) != len(audit):
         raise ShapeError(
-            f"targets have shape {found.shape} and {len(audit)} rows were audited; give one target for each, or none"
+            f"targets have shape {values.shape} and {len(audit)} rows were audited; give one target for each, or none"
         )
-    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if audit.decision is not None:
-        return _classes(audit, found)
-    _check_known(found)
-    if _same_scale(auditor):
-        return _numbers(audit, found)
-    return _losses(auditor, audit, targets, found)
-
-
-def _same_scale(auditor: Auditor) -> bool:
-    """Whether predictions and targets can be subtracted from each other."""
+        return _classes(audit, values)
+    _check_known(values)
     model = auditor.model
-    return model.family.gaussian or model.response is not None or str(auditor.facts.get("loss")).startswith(SAME_SCALE)
+    if model.family.same_scale or model.response is not None:
+        return _numbers(audit, values)
+    return _losses(auditor, audit, targets, values)
 
 
 def _numbers(audit: Audit, target: NDArray[Any]) -> Outcome:
@@ -86,8 +80,8 @@ def _losses(auditor: Auditor, audit: Audit, targets: Any, shown: NDArray[Any]) -
         raise DataError(f"the loss {name} of a row depends on the other rows, so that a single row has no error")
     with torch.no_grad():
         outputs = torch.as_tensor(np.asarray(audit.outputs)).to(model.theta)
-        found = model.loss(outputs, model.read_targets(targets)).double().cpu().numpy()
-    return Outcome("losses", shown, shown, found.reshape(-1, 1), f"loss ({name})")
+        losses = model.loss(outputs, model.read_targets(targets)).double().cpu().numpy()
+    return Outcome("losses", shown, shown, losses.reshape(-1, 1), f"loss ({name})")
 
 
 def _check_known(values: NDArray[Any]) -> None:

@@ -66,11 +66,11 @@ def _unlike(before: str | None, now: str | None) -> str:
 
 
 def _numbers(before: Mapping[str, Any], now: Mapping[str, Any], *, alike: bool) -> list[Block]:
-    found = []
+    compared = []
     scores = (("score-quantiles", "quantile"), ("tiers", "tier")) if alike else ()
     for name, key in (*scores, ("metrics", "metric")):
         old, new = (_rows(each, name, key) for each in (before, now))
-        found += [
+        compared += [
             {"what": what, "before": old[what][0], "n_before": old[what][1], "now": new[what][0], "n_now": new[what][1]}
             for what in new
             if what in old
@@ -82,7 +82,7 @@ def _numbers(before: Mapping[str, Any], now: Mapping[str, Any], *, alike: bool) 
         "now": ("Now", "number"),
         "n_now": ("n now", "number"),
     }
-    return [table("changes", "What changed since the previous report", columns, found)] if found else []
+    return [table("changes", "What changed since the previous report", columns, compared)] if compared else []
 
 
 def _rows(document: Mapping[str, Any], name: str, key: str) -> dict[str, tuple[Any, Any]]:

@@ -9,7 +9,7 @@ from rue.core.errors import RueError
 from rue.evaluate import metrics as evaluate
 from rue.reports.blocks import Block, axis, chart, line, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, mean, resampled, resampled_means, share
+from rue.reports.estimates import Measurement, mean, resampled, resampled_means, share
 from rue.reports.measures import COVERAGE, Metrics, by_thirds, terciles
 from rue.reports.outcome import Outcome
 from rue.reports.phrases import percent, rows
@@ -22,15 +22,15 @@ def metrics(case: Case, happened: Outcome) -> Metrics:
     if happened.kind == "losses":
         return {f"mean {happened.called}": (_bootstrap_mean(happened.error[:, 0]), "bootstrap")}
     k = happened.error.shape[1]
-    found: Metrics = {}
+    measured: Metrics = {}
     for j in range(k):
         after = "" if k == 1 else f" of output {j}"
         each = _of_numbers(happened.target.reshape(-1, k)[:, j], happened.error[:, j])
-        found |= {f"{name}{after}": (estimate, "bootstrap") for name, estimate in each.items()}
+        measured |= {f"{name}{after}": (estimate, "bootstrap") for name, estimate in each.items()}
     density = _log_densities(case, happened)
     if density is not None:
-        found["mean negative log likelihood"] = (_bootstrap_mean(-density), "bootstrap")
-    return found
+        measured["mean negative log likelihood"] = (_bootstrap_mean(-density), "bootstrap")
+    return measured
 
 
 def blocks(case: Case, happened: Outcome) -> list[Block]:
@@ -52,7 +52,7 @@ def blocks(case: Case, happened: Outcome) -> list[Block]:
     ]
 
 
-def coverage(case: Case, happened: Outcome) -> Estimate | None:
+def coverage(case: Case, happened: Outcome) -> Measurement | None:
     """The share of outcomes inside their interval; of several outputs the mean over rows of their shares."""
     inside = covered_rows(case, happened)
     if inside is None:
@@ -78,7 +78,7 @@ def _log_densities(case: Case, happened: Outcome) -> Array | None:
         return None
 
 
-def _of_numbers(target: Array, error: Array) -> dict[str, Estimate]:
+def _of_numbers(target: Array, error: Array) -> dict[str, Measurement]:
     """Of targets and errors (m,), target − prediction: the same resamples for all."""
     columns = np.stack([np.abs(error), error**2, error, target, target**2], axis=1)
     whole, drawn, m = columns.mean(axis=0), resampled_means(columns), len(error)
@@ -97,7 +97,7 @@ def _explained(columns: Array) -> Array:
         return np.where(spread > 1e-12 * columns[..., 4], 1 - columns[..., 1] / spread, np.nan)
 
 
-def _bootstrap_mean(values: Array) -> Estimate:
+def _bootstrap_mean(values: Array) -> Measurement:
     return resampled(float(values.mean()), resampled_means(values[:, None])[:, 0], len(values))
 
 
@@ -109,17 +109,17 @@ def _covered(name: str, inside: Any, width: Array) -> Block:
 
 def _levels(case: Case, happened: Outcome) -> Block:
     """Observed against nominal coverage of the predictive distribution, over all outputs."""
-    found = []
+    covered = []
     for level in LEVELS:
         lower, upper, _ = case.audit.interval(level, by="distribution")
-        found.append(evaluate.coverage(happened.target.ravel(), lower.ravel(), upper.ravel()))
-    every = [each.value for each in found], [each.low for each in found], [each.high for each in found]
+        covered.append(evaluate.coverage(happened.target.ravel(), lower.ravel(), upper.ravel()))
+    every = [each.value for each in covered], [each.low for each in covered], [each.high for each in covered]
     both = axis("Nominal coverage", 0, 1), axis("Observed coverage", 0, 1)
     drawn = [
         series("observed", "range", LEVELS, every[0], low=every[1], high=every[2]),
         series("as it should be", "line", (0, 1), (0, 1), dashed=True, muted=True),
     ]
-    note = f"Central intervals of the predictive distribution, n = {found[0].n}; bars are exact 95 % limits."
+    note = f"Central intervals of the predictive distribution, n = {covered[0].n}; bars are exact 95 % limits."
     k = happened.error.shape[1]
     if k > 1:
         note += f" These are {k} outputs of {rows(case.m)}: outputs of a row go together, the limits are as if not."

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from torch import Tensor
 
-from rue.core.concepts import Batch, Coupling, Family, Inputs, Objective, Solution
+from rue.core.concepts import Batch, ExampleLoss, Family, Inputs, Objective, Solution
 
 Movable = TypeVar("Movable", bound="Convex")
 
@@ -19,16 +19,9 @@ class Judge(Protocol):
         """What the outputs mean."""
         ...
 
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Loss of each example (n,)."""
-        ...
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """∂²ℓ/∂f², where it is known."""
-        ...
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
-        """The loss of a family whose rows are coupled."""
+    @property
+    def loss(self) -> ExampleLoss:
+        """The loss of an example."""
         ...
 
 
@@ -74,17 +67,10 @@ class Affine:
         """What the outputs mean."""
         return self.like.family
 
-    def loss(self, outputs: Tensor, targets: object) -> Tensor:
-        """Loss of each example (n,)."""
-        return self.like.loss(outputs, targets)
-
-    def loss_hessian(self, outputs: Tensor, targets: object) -> Tensor | None:
-        """∂²ℓ/∂f², where it is known."""
-        return self.like.loss_hessian(outputs, targets)
-
-    def coupling(self, outputs: Tensor, targets: object, weight: Tensor) -> Coupling:
-        """The loss of a family whose rows are coupled."""
-        return self.like.coupling(outputs, targets, weight)
+    @property
+    def loss(self) -> ExampleLoss:
+        """The loss of an example."""
+        return self.like.loss
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.calibrate.left_out.refits import Refits
-from rue.core.concepts import Facts, Inputs, Model, Objective
+from rue.core.concepts import Facts, Inputs, Objective
 from rue.core.derivatives import loss_gradient
+from rue.core.model import Model
 from rue.core.one_step import LeftOut
 from rue.core.solve.choice import Inverted
 from rue.data.rows import Rows
@@ -61,6 +62,7 @@ class Evidence:
     refits: Refits | None = field(default=None, repr=False)  # copies of the audited model, where they were trained
     facts: Facts = field(default_factory=dict, repr=False)
     warning: str | None = None  # what the user should hear of it
+    crowded: bool = False  # effective parameters are too many for the rows, which is what the warning says
 
     @classmethod
     def of(

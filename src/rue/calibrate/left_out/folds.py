@@ -19,14 +19,13 @@ from rue.calibrate.left_out.refits import Refits, as_copy, said
 from rue.calibrate.left_out.splits import forward, splits
 from rue.calibrate.left_out.witness import witness
 from rue.core.arrays import Whole
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, SettingError, ShapeError
+from rue.core.model import Model
 from rue.core.progress import track
 from rue.core.randomness import untouched
 from rue.data.rows import Rows
 from rue.models.again import some_rows
-from rue.models.torch.module import ModuleModel
 
 COUNT = 8
 TRIAL = 8  # of so many parts of the rows, one is enough to see that a training takes too long
@@ -189,8 +188,8 @@ def _other(made: Any, model: Model) -> Model:
     if made is None:
         raise ModelError("refit returned None, expected the trained model: the model itself, or rue.wrap(...) of it")
     copy = as_copy(made, model)
-    same = isinstance(copy, ModuleModel) and torch.equal(copy.theta.cpu(), model.theta.cpu())
-    if same or made is model or made is getattr(model, "estimator", ...):
+    same = copy.estimator is None and torch.equal(copy.theta.cpu(), model.theta.cpu())
+    if same or made is model or (made is model.estimator and made is not None):
         raise ModelError(
             "refit returned the audited model itself, which has seen all rows; train another one from scratch on the "
             "rows whose numbers it is given"
@@ -200,7 +199,7 @@ def _other(made: Any, model: Model) -> Model:
 
 def _predicted(copy: Model, model: Model, data: Rows, held: Whole, k: int) -> Tensor:
     """Outputs (h, k) of a copy at rows it was not trained on."""
-    if isinstance(copy, ModuleModel):  # which reads rows as the audited one does, datasets and loaders too
+    if copy.estimator is None:  # a module, which reads rows as the audited one does, datasets and loaders too
         found = said(copy, model, (batch.inputs for batch in data.batches()))[torch.from_numpy(held)]
     else:
         found = said(copy, model, [copy.read(some_rows(data.source.X, data.ids.numpy()[held]))])

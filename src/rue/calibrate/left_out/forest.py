@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rue.calibrate.grouped_forest import columns, without_group
 from rue.calibrate.left_out.witness import Witness, codes_of, joined
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Decision, Inputs, Objective, TrainingSet
@@ -19,8 +20,6 @@ WORK = 100_000
 ROWS = 800  # that a tree is grown on, at most
 FEATURES = 1 / 3  # of the columns that a split may look at
 LEAF = 2  # rows in a leaf of classes, at least: their shares are no decisions
-FOLDS = 10  # where rows are grouped: forests that never saw the group
-OUT = 0.37  # of the trees have not drawn a row: 1/e
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class ForestModel:
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """Outputs (c, k) in float64."""
-        return self.outputs(_said(self.forest, self.standardise(coordinates(inputs)).astype(np.float32)))
+        return self.outputs(columns(self.forest.predict(self.standardise(coordinates(inputs)).astype(np.float32))))
 
     def outputs(self, means: Array) -> Tensor:
         """Leaf means (c, k) as outputs."""
@@ -65,7 +64,7 @@ def forest_witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
     apart = (
         _out_of_bag(forest, points, values, weight[place])
         if data.units == data.n
-        else _without_group(forest, points, target, weight[place], unit[place])
+        else without_group(forest, points, target, weight[place], unit[place])
     )
     says = ForestModel(forest, standardise, decision, 1 / (4 * len(points)), units, place)
     return Witness(says, says.outputs(apart[np.argsort(place)]), {"witness_trees": len(forest.estimators_)})
@@ -93,23 +92,7 @@ def _out_of_bag(forest: Any, points: Any, values: Array, weight: Array) -> Array
         unseen = np.ones(len(values), dtype=bool)
         unseen[drawn] = False
         if unseen.any():
-            total[unseen] += _said(tree, points[unseen])
+            total[unseen] += columns(tree.predict(points[unseen]))
         count += unseen
     usual = np.average(values, axis=0, weights=weight)
     return np.where(count[:, None] > 0, total / np.maximum(count, 1)[:, None], usual)
-
-
-def _without_group(forest: Any, points: Any, target: Array, weight: Array, unit: Any) -> Array:
-    from sklearn.base import clone
-    from sklearn.model_selection import GroupKFold
-
-    found = np.empty((len(target), 1 if target.ndim == 1 else target.shape[1]))
-    for kept, held in GroupKFold(min(FOLDS, len(np.unique(unit)))).split(points, groups=unit):
-        own = clone(forest).set_params(n_estimators=max(1, round(OUT * len(forest.estimators_))))
-        own.fit(points[kept], target[kept], sample_weight=weight[kept])
-        found[held] = _said(own, points[held])
-    return found
-
-
-def _said(forest: Any, points: Any) -> Array:
-    return np.asarray(forest.predict(points), dtype=np.float64).reshape(len(points), -1)

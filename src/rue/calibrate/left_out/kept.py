@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.concepts import Model
 from rue.core.derivatives import outputs
 from rue.core.errors import SettingError
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.rows import Rows
 

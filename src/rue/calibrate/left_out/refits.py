@@ -2,18 +2,20 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.concepts import Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.derivatives import input_chunks, outputs
+from rue.core.model import Model
 from rue.data.rows import input_batches
+from rue.losses import Loss
 from rue.models import black_box, wrap
-from rue.models.black_box import BlackBoxModel
+from rue.models.torch.module import plain_module
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,11 @@ class Refits:
 def as_copy(made: Any, model: Model) -> Model:
     """What `refit` returned as a model, read as the audited one was: outputs of both mean the same."""
     if isinstance(made, torch.nn.Module):
-        return wrap(made, loss=getattr(model, "rule", None))
-    if hasattr(made, "theta"):
-        return made  # a model that was wrapped already
-    return black_box.read(made, model.judged, None) if isinstance(model, BlackBoxModel) else wrap(made)
+        core = plain_module(model)
+        return wrap(made, loss=None if core is None else core.stated_loss)
+    if isinstance(made, Model):
+        return made  # that was wrapped already
+    return wrap(made) if model.family.gradients else black_box.read(made, cast(Loss, model.loss), None)
 
 
 def said(copy: Model, model: Model, inputs: Iterable[Inputs]) -> Tensor:

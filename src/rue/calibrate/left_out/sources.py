@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from rue.calibrate.crowding import LEAK, RELIED_ON, WARNED_OF, crowding, free_outputs
 from rue.calibrate.left_out.evidence import AtRest, Evidence, Honest, Own, Source, Training
 from rue.calibrate.left_out.folds import folded, usual
 from rue.calibrate.left_out.honest import Mixed, OfTangent, mixed, share_of_first
@@ -11,10 +12,11 @@ from rue.calibrate.left_out.outside import can_be_witnessed, witnessed
 from rue.calibrate.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
 from rue.calibrate.left_out.tangent import RefittedTangent, at_own, refitted_tangent
 from rue.calibrate.left_out.witness import Witness, joined, witness
-from rue.core.concepts import Facts, Model, Objective
+from rue.core.concepts import Facts
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueError, SettingError, ShapeError
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.one_step import left_out
 from rue.core.solve.choice import invert
@@ -22,11 +24,6 @@ from rue.data.rows import Rows
 
 UNASKED = 30.0  # seconds that trainings nobody asked for may take in all
 FAR = 1.0  # resampling steps in the raw gradient: such parameters are not at rest in any metric
-OFF = 0.3  # and above which an asked-for influence is warned of
-CROWDED = 0.2  # effective parameters a row above which influence is not to be relied on (docs/practice.md)
-# A network's gradients were shaped by the very labels that are left out of its tangent: the more of the rows' freedom
-# it takes, the less its tangent's left-out predictions are to be believed; from a third of it on, not at all
-LEAK = 3.0
 MUCH = 2.0  # times the tangent's left-out loss: such a witness knows too little to be preferred (26 networks: .3 to 1)
 
 
@@ -41,14 +38,14 @@ class Influence:
         rest = found.rest
         assert rest is not None
         share = effective_share(rest, data)
-        if not model.family.stationary or share <= OFF or is_linear(model, data):
+        if not model.family.stationary or share <= WARNED_OF or is_linear(model, data):
             return found
         said = (
             f"{rest.left.effective:.0f} effective parameters are {share:.0%} of the {data.n} rows': left-out "
             "errors by influence came out up to four times too large for networks with so many, so that expected "
             "errors and intervals are likely too wide; leave left_out= to the rule, or give validation= rows"
         )
-        return replace(found, warning=said)
+        return replace(found, warning=said, crowded=True)
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class Linearised:
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Refit, and leave every unit out of the refitted tangent."""
         _needs_parameters(model)
-        found = refitted_tangent(model, data, model.centre, self.l2, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.objective.centre, self.l2, seed)
         return _of_tangent(found, data, "as asked")
 
 
@@ -85,7 +82,7 @@ class KernelWitness:
             )
         if model.family.outside:
             return Evidence.of(model, data, "witness", "as asked", seen.prediction, seen.says, seen.facts)
-        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.objective.centre, None, seed)
         return _evidence("witness", "as asked", _resting(found, data), seen.prediction, data, seen.says, _facts(found))
 
 
@@ -102,7 +99,7 @@ class Chosen:
             return _from_outside(model, data, seed, training)
         if family.coupled or not family.joint or not family.stationary:
             return _at_rest(model, data, own, "the model minimises no smooth sum over rows that could be refitted")
-        if model.stated:
+        if model.objective.stated:
             rested, why = _stated(model, data, own, seed)
             rested = rested or _contradicted(model, data, seed)
         else:
@@ -111,7 +108,7 @@ class Chosen:
             return _mixed(model, data, own, seed, why)
         assert rested.rest is not None
         share = effective_share(rested.rest, data)
-        if share <= CROWDED or is_linear(model, data):
+        if share <= RELIED_ON or is_linear(model, data):
             return rested
         crowded = (
             f"the parameters are at rest, but their effective number is {share:.0%} of the rows': influence is then "
@@ -166,22 +163,15 @@ def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent |
     if found is not None:
         return found
     try:
-        return refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        return refitted_tangent(model, data, model.objective.centre, None, seed)
     except RueError:  # a loss that is not convex in the outputs
         return None
 
 
 def effective_share(rest: AtRest, data: Rows) -> float:
     """Effective parameters for each free output of a row."""
-    free = max(1, rest.left.fitted.shape[1] - (rest.objective.family.decision == "largest"))
-    return rest.left.effective / (data.n * free)
-
-
-def gauge(model: Objective, data: Rows) -> int:
-    """The number of logits of which only differences matter; else zero."""
-    if model.family.decision != "largest":
-        return 0
-    return outputs(model, next(data.batches()).inputs).shape[1]
+    free = free_outputs(rest.objective.family, rest.left.fitted.shape[1])
+    return crowding(rest.left.effective, data.n, free)
 
 
 def _at_rest(model: Model, data: Rows, own: Own, why: str) -> Evidence:
@@ -229,14 +219,14 @@ def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
 def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | None:
     """The tangent at the model's own parameters, where these are at rest under some l2."""
     seen = reweighted(model, data, seed)
-    away = (model.theta - model.centre.to(model.theta)).double()
+    away = (model.theta - model.objective.centre.to(model.theta)).double()
     size = float(away @ away)
     l2 = max(0.0, -float(seen.whole @ away) / size) if size > 0 else 0.0
     undetermined = l2 == 0 and model.theta.numel() > data.n * outputs(model, next(data.batches()).inputs).shape[1]
     if undetermined or raw_steps(seen, l2 * away) > FAR:
         return None
-    tangent = at_own(model, model.centre, l2)
-    inverted = invert(GaussNewton().at(tangent, data), None, None, gauge(model, data))
+    tangent = at_own(model, model.objective.centre, l2)
+    inverted = invert(GaussNewton().at(tangent, data), None, None)
     if inverted.damped.warning or distance(tangent, seen, inverted.inverse).steps > CLOSE:
         return None
     return RefittedTangent(tangent, inverted, limit=False)
@@ -245,7 +235,7 @@ def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | No
 def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
     """The tangent and the witness together; the tangent alone where there can be no witness."""
     try:
-        found = refitted_tangent(model, data, model.centre, None, seed, gauge(model, data))
+        found = refitted_tangent(model, data, model.objective.centre, None, seed)
     except RueError as error:
         return _at_rest(model, data, own, f"{why}; its tangent cannot be refitted ({error})")
     seen = _witness(model, data, seed)

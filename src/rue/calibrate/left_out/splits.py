@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from rue.calibrate.left_out.witness import joined
 from rue.core.arrays import Whole
-from rue.core.concepts import Model
 from rue.core.errors import ModelError, SettingError, ShapeError
+from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.rows import Rows
 

@@ -1,7 +1,7 @@
 """A network's tangent: the model that is linear in the parameters and equals the network to first order at theta."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from rue.calibrate.left_out.affine import FeatureRows
 from rue.calibrate.left_out.path import best_refit, downhill, gradient, value_of
 from rue.calibrate.left_out.rest import distance, reweighted
 from rue.calibrate.left_out.spectrum import spectrum
-from rue.core.concepts import Batch, Coupling, Family, Inputs, Objective, TrainingSet
+from rue.core.concepts import Batch, ExampleLoss, Family, Inputs, Objective, TrainingSet
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, jacobian_batches, on_the_tangent, outputs
 from rue.core.nested import take
@@ -56,17 +56,10 @@ class Tangent:
         """What the outputs mean."""
         return self.inner.family
 
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Loss of each example (n,)."""
-        return self.inner.loss(outputs, targets)
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """∂²ℓ/∂f², where it is known."""
-        return self.inner.loss_hessian(outputs, targets)
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
-        """The loss of a family whose rows are coupled."""
-        return self.inner.coupling(outputs, targets, weight)
+    @property
+    def loss(self) -> ExampleLoss:
+        """The loss of an example."""
+        return self.inner.loss
 
 
 @dataclass(frozen=True)
@@ -79,14 +72,14 @@ class RefittedTangent:
 
 
 def refitted_tangent(
-    model: Objective, data: TrainingSet, centre: Tensor, strength: float | None, seed: int, logits: int = 0
+    model: Objective, data: TrainingSet, centre: Tensor, strength: float | None, seed: int
 ) -> RefittedTangent:
     """Refit the tangent under a penalty of this strength; without one, the strength whose left-out loss is least."""
     if strength is not None:
         start, limit = at_own(model, centre, strength), False
     else:
         start, limit = _searched(model, data, centre, seed)
-    settled, inverted = settle(start, data, seed, logits)
+    settled, inverted = settle(start, data, seed)
     return RefittedTangent(settled, inverted, limit)
 
 
@@ -95,13 +88,13 @@ def at_own(model: Objective, centre: Tensor, strength: float) -> Tangent:
     return Tangent(model, model.theta, centre, strength, torch.ones_like(model.theta))
 
 
-def settle(start: Tangent, data: TrainingSet, seed: int, logits: int) -> tuple[Tangent, Inverted]:
+def settle(start: Tangent, data: TrainingSet, seed: int) -> tuple[Tangent, Inverted]:
     """Bring a tangent to rest on all rows: one step for squared error, a few for other convex losses.
 
     A left-out prediction is honest wherever the fit stands: a few steps from a good start do.
     """
     curvature = GaussNewton().at(start, data)
-    model, inverted = start, invert(curvature, None, None, logits)
+    model, inverted = start, invert(curvature, None, None)
     if model.family.gaussian:  # the curvature is the same everywhere, and one step is exact
         step = inverted.inverse.solve(gradient(model, data)[None]).vectors[0]
         return model.at(model.theta.double() - step), inverted
@@ -112,7 +105,7 @@ def settle(start: Tangent, data: TrainingSet, seed: int, logits: int) -> tuple[T
         slope = gradient(model, data)
         step = inverted.inverse.solve(slope[None]).vectors[0]
         model, _ = downhill(model, data, step, value_of(model, data), float(slope @ step))
-        inverted = invert(GaussNewton().at(model, data), None, None, logits)
+        inverted = invert(GaussNewton().at(model, data), None, None)
     return model, inverted
 
 

@@ -4,7 +4,7 @@ Where a network's own left-out predictions are not to be had, or not good enough
 errors: what the witness misses, and how far witness and network disagree, which no label is needed for.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from rue.calibrate.left_out.evidence import Honest
 from rue.calibrate.left_out.path import best_refit
 from rue.calibrate.left_out.spectrum import FLAT, spectrum
 from rue.calibrate.left_out.tangent import some_units
-from rue.core.concepts import Batch, Coupling, Facts, Family, Inputs, Objective, TrainingSet
+from rue.core.concepts import Batch, Facts, Family, Inputs, Objective, Predictor, TrainingSet
 from rue.core.derivatives import outputs
 from rue.core.nested import leaves, map_leaves, take
 from rue.data.features import Standardiser, coordinates, training_points
@@ -110,7 +110,7 @@ def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) 
     rows = FeatureRows(
         (Batch(inputs, targets, weight, slice(0, len(seen))),), data.weight[chosen], unit, int(unit.max()) + 1
     )
-    best = best_refit(model if model.family.gaussian else LabelLoss.of(model), rows, values.repeat(k), k)
+    best = best_refit(model if model.family.gaussian else LabelJudge.of(model), rows, values.repeat(k), k)
     says = KernelModel(kernel, standardise, seen, basis, offset, best.model.theta.view(k, -1))
     prediction = torch.cat([says(batch.inputs) for batch in data.batches()])
     prediction[inside] = best.left.prediction
@@ -118,37 +118,31 @@ def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) 
 
 
 @dataclass(frozen=True)
-class LabelLoss:
+class LabelJudge:
     """The likelihood of labels: weights of classes and smoothed labels tilt a network, and not who judges it."""
 
-    model: Objective = field(repr=False)  # whose classes they are
-    plain: Loss
+    family: Family
+    loss: Loss
 
     @classmethod
-    def of(cls, model: Objective) -> "LabelLoss":
+    def of(cls, model: Predictor) -> "LabelJudge":
         """Of the classes that the model tells apart."""
-        return cls(model, cross_entropy() if model.family.decision == "largest" else bernoulli())
+        plain = cross_entropy() if model.family.decision == "largest" else bernoulli()
+        known = plain.hessian
+        assert known is not None
+        return cls(
+            model.family,
+            replace(
+                plain,
+                value=lambda outputs, targets: plain.value(outputs, _labels(outputs, targets)),
+                hessian=lambda outputs, targets: known(outputs, _labels(outputs, targets)),
+            ),
+        )
 
-    @property
-    def family(self) -> Family:
-        """What the outputs mean."""
-        return self.model.family
 
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """−log p of each label (n,)."""
-        return self.plain.value(outputs, self._labels(outputs, targets))
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """∂²ℓ/∂f² (n, k, k)."""
-        return None if self.plain.hessian is None else self.plain.hessian(outputs, self._labels(outputs, targets))
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
-        """The model's own, where its rows are coupled."""
-        return self.model.coupling(outputs, targets, weight)
-
-    def _labels(self, outputs: Tensor, targets: Any) -> Tensor:
-        labels: Tensor = leaves(targets)[0]  # weights come after them
-        return labels.to(outputs) if labels.is_floating_point() else labels
+def _labels(outputs: Tensor, targets: Any) -> Tensor:
+    labels: Tensor = leaves(targets)[0]  # weights come after them
+    return labels.to(outputs) if labels.is_floating_point() else labels
 
 
 def joined(parts: list[Any]) -> Any:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rue.core.concepts import Curvature, Objective, TrainingSet
+from rue.core.curvature.logits import logits
 from rue.core.curvature.penalty import penalty_dense, penalty_diagonal
 from rue.core.derivatives import (
     gauss_newton_product,
@@ -46,6 +47,11 @@ class GaussNewtonAt:
         """At most one direction for each output of each row."""
         batch = next(self.data.batches())
         return self.data.n * outputs(self.model, batch.inputs).shape[1]
+
+    @property
+    def logits(self) -> int:
+        """Outputs of which only differences matter."""
+        return logits(self.model, self.data)
 
     @property
     def device(self) -> torch.device:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rue.core.concepts import Curvature, Objective, TrainingSet
+from rue.core.curvature.logits import logits
 from rue.core.curvature.penalty import penalty_dense, penalty_diagonal
 from rue.core.derivatives import VECTORS, hessian_product, penalty_product
 from rue.core.errors import DerivativeError
@@ -43,6 +44,11 @@ class HessianAt:
     def rank(self) -> int:
         """A Hessian of second-order terms can be of full rank."""
         return self.size
+
+    @property
+    def logits(self) -> int:
+        """Outputs of which only differences matter."""
+        return logits(self.model, self.data)
 
     @property
     def device(self) -> torch.device:

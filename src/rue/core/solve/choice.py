@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from rue.core.concepts import Curvature, Damped, Damping, Facts, Inverse, Model, Solver, TrainingSet
+from rue.core.concepts import Curvature, Damped, Damping, Facts, Inverse, Solver, TrainingSet
 from rue.core.derivatives import outputs
 from rue.core.errors import NotPositiveDefiniteError
+from rue.core.model import Model
 from rue.core.solve.conjugate_gradient import ConjugateGradient
 from rue.core.solve.damping import MeanFraction, smallest_eigenvalue
 from rue.core.solve.dense import Cholesky
@@ -26,10 +27,10 @@ class Inverted(NamedTuple):
         return {"damping": self.damped.value, "damping_reason": self.damped.reason, **self.inverse.describe()}
 
 
-def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None, logits: int = 0) -> Inverted:
+def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None) -> Inverted:
     """Damp and factor; without a rule, damp only what cannot be inverted otherwise, and say so.
 
-    Of `logits` that only their differences matter of, all may rise together: such directions are left out, not damped.
+    Where only differences of logits matter, all of them may rise together: such directions are left out, not damped.
     """
     if damping is not None:
         damped = damping(curvature)
@@ -42,9 +43,9 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None,
             )
         except NotPositiveDefiniteError:
             pass
-    if logits and solver is None and curvature.size <= LARGE:
+    if solver is None and curvature.size <= LARGE and curvature.logits:
         try:
-            inverse = PseudoInverse(most=curvature.size // logits).factor(curvature, 0.0)
+            inverse = PseudoInverse(most=curvature.size // curvature.logits).factor(curvature, 0.0)
             return Inverted(inverse, Damped(0.0, "none: all logits may rise together, which moves no probability"))
         except NotPositiveDefiniteError:
             pass

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
 from rue.core.solve.nystrom import Preconditioner, nystrom
 from rue.core.solve.residual import relative_residual
@@ -32,9 +32,9 @@ class ConjugateGradient:
                 "ConjugateGradient wants 0 < tolerance < 1, max_steps of at least 1 and rank of at least 0"
             )
 
-    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
         """As it is."""
-        return model
+        return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Build the preconditioner."""
@@ -53,6 +53,7 @@ class ConjugateGradientInverse:
     precondition: Preconditioner = field(repr=False)
     tolerance: float
     max_steps: int
+    iterative: ClassVar[bool] = True
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.memory import free_bytes
 from rue.core.solve.residual import checked
@@ -18,9 +18,9 @@ class Cholesky:
 
     notices_singular: ClassVar[bool] = True
 
-    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
         """As it is."""
-        return model
+        return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the damped matrix."""
@@ -43,6 +43,7 @@ class CholeskyInverse:
     matrix: Tensor = field(repr=False)
     scale: Tensor = field(repr=False)  # (d,)
     factor: Tensor = field(repr=False)
+    iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
@@ -71,9 +72,9 @@ class Eigen:
 
     notices_singular: ClassVar[bool] = True
 
-    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
         """As it is."""
-        return model
+        return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the damped matrix."""
@@ -96,6 +97,7 @@ class EigenInverse:
     values: Tensor = field(repr=False)  # (d,), damping included
     vectors: Tensor = field(repr=False)
     damping: float
+    iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.memory import free_bytes
 from rue.core.solve.residual import checked
@@ -21,9 +21,9 @@ class Dual:
 
     notices_singular: ClassVar[bool] = True
 
-    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
         """As it is."""
-        return model
+        return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor I + SD⁻¹Sᵀ."""
@@ -51,6 +51,7 @@ class DualInverse:
     rows: Callable[[], Iterator[Tensor]] = field(repr=False)
     diagonal: Tensor = field(repr=False)  # (d,)
     factor: Tensor = field(repr=False)  # (n·k, n·k)
+    iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""

@@ -3,15 +3,26 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Batches, Coupling, Curvature, Facts, Family, Inputs, Inverse, Model, TrainingSet
+from rue.core.concepts import (
+    Curvature,
+    ExampleLoss,
+    Facts,
+    Family,
+    Inputs,
+    Inverse,
+    Objective,
+    TrainedObjective,
+    TrainingSet,
+)
 from rue.core.curvature.penalty import penalty_diagonal
 from rue.core.derivatives import gauss_newton_product, pushed
 from rue.core.errors import SettingError
+from rue.core.kept_derivatives import kept
 from rue.core.progress import track
 from rue.core.randomness import generator
 from rue.core.solve.dense import Cholesky
@@ -38,24 +49,24 @@ class Projection:
         if self.size < 2:
             raise SettingError(f"size must be at least 2 directions (1024 by default), got {self.size}")
 
-    def view(self, model: Model, data: TrainingSet) -> Model:
-        """The model as a function of z."""
-        d, place = model.theta.numel(), model.theta.device
-        diagonal = penalty_diagonal(model)
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:
+        """The objective as a function of z."""
+        d, place = core.theta.numel(), core.theta.device
+        diagonal = penalty_diagonal(core)
         free = torch.arange(0) if diagonal is None else torch.nonzero(diagonal == 0).flatten().cpu()
         penalised = diagonal is not None and len(free) <= self.size // 2
         if diagonal is None or not penalised:  # no scale of its own: damped later
             diagonal, free = torch.ones(d, dtype=torch.float64, device=place), torch.arange(0)
         scale = torch.where(diagonal > 0, diagonal, torch.inf).rsqrt()
-        directions = self._directions(model, data, scale) if bool(scale.any()) else model.theta.new_zeros(0, d)
-        z = torch.zeros(len(directions) + len(free), dtype=model.theta.dtype, device=place)
-        return ProjectedModel(model, z, directions, free.to(place), float(penalised))
+        directions = self._directions(core, data, scale) if bool(scale.any()) else core.theta.new_zeros(0, d)
+        z = torch.zeros(len(directions) + len(free), dtype=core.theta.dtype, device=place)
+        return ProjectedObjective(core, z, directions, free.to(place), float(penalised))
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the projected matrix."""
         return Cholesky().factor(curvature, damping)
 
-    def _directions(self, model: Model, data: TrainingSet, scale: Tensor) -> Tensor:
+    def _directions(self, model: Objective, data: TrainingSet, scale: Tensor) -> Tensor:
         """QD^(−½), rows (r, d)."""
         drawn = generator(self.seed)
         rows = torch.empty(self.size, len(scale), dtype=torch.float64, device=scale.device)
@@ -72,10 +83,10 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class ProjectedModel:
-    """A model along random directions: z (r,) instead of theta (d,)."""
+class ProjectedObjective:
+    """An objective along random directions: z (r,) instead of theta (d,)."""
 
-    inner: Model
+    inner: TrainedObjective
     theta: Tensor = field(repr=False)  # zeros (r,)
     directions: Tensor = field(repr=False)  # (r − f, d)
     free: Tensor = field(repr=False)  # (f,), the parameters that keep a direction of their own
@@ -91,7 +102,11 @@ class ProjectedModel:
 
     def jacobian(self, inputs: Inputs) -> Tensor:
         """∂f/∂z (m, k, r), by pushing every direction forward: never a row of all parameters for each output."""
-        return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
+
+        def made() -> Tensor:
+            return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
+
+        return kept("Jacobian", self, made)
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½‖z − centre‖²: the directions are orthonormal in the units of the penalty."""
@@ -116,51 +131,22 @@ class ProjectedModel:
 
     @property
     def stated(self) -> bool:
-        """As the model behind says."""
+        """As the objective behind says."""
         return self.inner.stated
 
     @property
     def family(self) -> Family:
-        """What the outputs mean."""
-        return self.inner.family
+        """That of the model behind, and that it is seen along few directions."""
+        return replace(self.inner.family, projected=True)
 
     @property
-    def response(self) -> Any:
-        """What turns outputs into predictions."""
-        return self.inner.response
+    def loss(self) -> ExampleLoss:
+        """The loss of an example."""
+        return self.inner.loss
 
-    @property
-    def classes(self) -> Any:
-        """The labels of the classes."""
-        return self.inner.classes
-
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Loss of each example (n,)."""
-        return self.inner.loss(outputs, targets)
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """∂²ℓ/∂f², where it is known."""
-        return self.inner.loss_hessian(outputs, targets)
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
-        """The loss of a family whose rows are coupled."""
-        return self.inner.coupling(outputs, targets, weight)
-
-    def answer(self, inputs: Any) -> Any:
-        """What the user's own estimator predicts."""
-        return self.inner.answer(inputs)
-
-    def read(self, inputs: Any) -> Inputs:
-        """Turn raw inputs into tensors."""
-        return self.inner.read(inputs)
-
-    def read_targets(self, targets: Any) -> Any:
-        """Turn raw targets into what `loss` takes."""
-        return self.inner.read_targets(targets)
-
-    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:
-        """Bind the model behind, which reads the same rows."""
-        return replace(self, inner=self.inner.bind(inputs, total_weight, batches))
+    def contents(self) -> Iterator[str | Tensor]:
+        """Those of the objective behind."""
+        return self.inner.contents()
 
     def describe(self) -> Facts:
         """Say that this is an approximation, and of what."""

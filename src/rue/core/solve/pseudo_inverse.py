@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Model, Solution, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotPositiveDefiniteError
 from rue.core.solve.dense import damped_matrix
 from rue.core.solve.residual import checked
@@ -21,9 +21,9 @@ class PseudoInverse:
     notices_singular: ClassVar[bool] = True
     most: int | None = None
 
-    def view(self, model: Model, data: TrainingSet) -> Model:  # noqa: ARG002  the form is the family's
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
         """As it is."""
-        return model
+        return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Eigenvalues in units in which the diagonal is one; those that are felt are kept."""
@@ -49,6 +49,7 @@ class PseudoInverseAt:
     scale: Tensor = field(repr=False)  # (d,)
     values: Tensor = field(repr=False)  # (f,)
     vectors: Tensor = field(repr=False)  # (d, f)
+    iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d), without its part along flat directions."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from rue.core.arrays import Array
 from rue.core.errors import DataError
-from rue.evaluate.datasets.catalogue import Known
+from rue.evaluate.datasets.catalogue import CatalogueEntry
 from rue.evaluate.datasets.dataset import Dataset
 
 
@@ -20,18 +20,18 @@ def write(header: str, table: Array) -> bytes:
     return "\n".join((header, *lines, "")).encode()
 
 
-def check(known: Known, content: bytes, where: str, advice: str) -> bytes:
+def check(known: CatalogueEntry, content: bytes, where: str, advice: str) -> bytes:
     """Hand the content on, or say that what lies there is not the set."""
-    found = hashlib.sha256(content).hexdigest()
-    if found != known.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != known.sha256:
         raise DataError(
-            f"{where} is not the {known.name} set: its CSV has {len(content)} bytes and SHA-256 {found}, wanted "
+            f"{where} is not the {known.name} set: its CSV has {len(content)} bytes and SHA-256 {digest}, wanted "
             f"{known.sha256}; it was cut or changed: {advice}"
         )
     return content
 
 
-def read(known: Known, content: bytes) -> Dataset:
+def read(known: CatalogueEntry, content: bytes) -> Dataset:
     """The set, from its checked CSV."""
     table = np.loadtxt(content.decode().splitlines(), delimiter=",", skiprows=1, ndmin=2)
     return Dataset(

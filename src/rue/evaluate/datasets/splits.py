@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rue.core.errors import DataError, SettingError, ShapeError
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 STANDARD_SEED = 1  # of the benchmarks' splits
 
@@ -16,8 +16,8 @@ STANDARD_SEED = 1  # of the benchmarks' splits
 class Split:
     """Row numbers to train on and row numbers to test on; together every row, each once."""
 
-    train: Rows = field(repr=False)
-    test: Rows = field(repr=False)
+    train: RowNumbers = field(repr=False)
+    test: RowNumbers = field(repr=False)
 
 
 def standard_splits(n: int, count: int = 20, train: int | None = None, seed: int = STANDARD_SEED) -> list[Split]:

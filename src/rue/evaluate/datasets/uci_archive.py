@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from rue.core.errors import FetchError
 from rue.core.progress import waiting
-from rue.evaluate.datasets.catalogue import Known
+from rue.evaluate.datasets.catalogue import CatalogueEntry
 from rue.evaluate.datasets.raw import RawFile
 
 TIMEOUT = 30.0  # seconds without a byte
@@ -41,7 +41,7 @@ def address(name: str) -> str:
     return f"{site}/static/public/{deposit.number}/{deposit.slug}.zip"
 
 
-def fetch(known: Known) -> dict[str, RawFile]:
+def fetch(known: CatalogueEntry) -> dict[str, RawFile]:
     """Download the archive of a set; hand back its file, by the set's name."""
     if known.name not in DEPOSITS:
         raise FetchError(f"{known.name} is not in the UCI archive")
@@ -67,9 +67,9 @@ def _member(content: bytes, name: str) -> RawFile:
     wanted = DEPOSITS[name].file
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            found = [item for item in archive.namelist() if PurePosixPath(item).name == wanted]
-            if not found:
+            members = [item for item in archive.namelist() if PurePosixPath(item).name == wanted]
+            if not members:
                 raise FetchError(f"{address(name)} holds no {wanted}, only {', '.join(archive.namelist())}")
-            return RawFile(f"{found[0]} in {address(name)}", archive.read(found[0]))
+            return RawFile(f"{members[0]} in {address(name)}", archive.read(members[0]))
     except zipfile.BadZipFile as error:
         raise FetchError(f"{address(name)} is no whole zip archive ({error})") from error

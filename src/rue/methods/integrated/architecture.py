@@ -7,23 +7,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rue.core.concepts import Model
 from rue.core.errors import ModelError
+from rue.core.model import Model
 from rue.core.randomness import untouched
-from rue.models.torch.module import private_copy
+from rue.models.torch.module import ModuleCore, plain_module, private_copy
 
 
-def module_of(model: Model) -> nn.Module:
-    """A copy of the wrapped module with tensors of its own, as they were when it was wrapped."""
-    module = getattr(model, "module", None)
-    if not isinstance(module, nn.Module):
+def wrapped_module(model: Model) -> ModuleCore:
+    """The core of a wrapped torch module, whatever else is refused."""
+    core = plain_module(model)
+    if core is None:
         raise ModelError(
             "this model is no torch module, and only those can be trained anew here; audit it with a method that "
             "trains nothing, as rue.audit does"
         )
-    wrapped: Any = model
-    state = {**wrapped.fixed, **wrapped.layout.split(wrapped.theta)}
-    copied, own = private_copy(module), {}
+    return core
+
+
+def module_of(core: ModuleCore) -> nn.Module:
+    """A copy of the wrapped module with tensors of its own, as they were when it was wrapped."""
+    state = {**core.fixed, **core.layout.split(core.theta)}
+    copied: nn.Module = private_copy(core.module)
+    own: dict[int, Any] = {}
     for path, part in copied.named_modules():
         for slots, make in ((part._parameters, nn.Parameter), (part._buffers, torch.Tensor.clone)):
             for name, tensor in slots.items():

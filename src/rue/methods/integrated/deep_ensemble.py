@@ -10,17 +10,19 @@ from torch import Tensor, nn
 from torch.func import grad
 from torch.nn.functional import softplus
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.derivatives import member_outputs
 from rue.core.errors import DataError, ModelError, SettingError
+from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
 from rue.methods.ensemble import check_members
 from rue.methods.fitting import Fitting
-from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers
+from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers, wrapped_module
 from rue.methods.integrated.training import Adam, TrainingSets, fitting_many, stack, train
 from rue.models.admission import shapes
-from rue.models.torch.module import ModuleModel, wrap_module
+from rue.models.torch.module import ModuleCore, module_core
 
 FLOOR = 1e-6  # of the predicted variance, as in the publication
 
@@ -57,9 +59,9 @@ class DeepEnsemble:
         with fitting_many(self, models, data) as fits:
             heads = two_headed(fits[0].model)
             thetas = self._train(heads, fits)
-            assessors = [Mixture(heads, own) for own in thetas]
+            assessors = [MemberMixture(heads, own) for own in thetas]
             return [
-                fit.auditor(assess, {"d": thetas.shape[-1]}, noise=False, predictor=assess.mean)
+                fit.auditor(assess, {"d": thetas.shape[-1]}, noise=False, predictor=assess.mean, drawn=assess)
                 for fit, assess in zip(fits, assessors, strict=True)
             ]
 
@@ -104,7 +106,7 @@ class DeepEnsemble:
 class Heads:
     """A model with outputs (c, 2k), as functions of its parameters: the means and the variances, (c, k) each."""
 
-    model: ModuleModel
+    model: ModuleCore
 
     def __call__(self, theta: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Means and variances."""
@@ -142,12 +144,12 @@ def two_headed(model: Model) -> Heads:
             return layer
         return nn.Linear(layer.in_features, 2 * layer.out_features, bias=layer.bias is not None).to(layer.weight)
 
-    module = with_linear_layers(module_of(model), make).requires_grad_(True)
-    return Heads(wrap_module(module, "squared_error", None, None, "sum", None))
+    module = with_linear_layers(module_of(wrapped_module(model)), make).requires_grad_(True)
+    return Heads(module_core(module, "squared_error", None, None, "sum", None))
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MemberMixture:
     """Members (b, d) of equal weight: the spread of their means, and the mean of their variances."""
 
     heads: Heads = field(repr=False)
@@ -159,6 +161,15 @@ class Mixture:
         centred = means - means.mean(0)
         covariance = torch.einsum("bci,bcj->cij", centred, centred) / len(means)
         return Assessment(means.mean(0), covariance, torch.diag_embed(variances.mean(0)))
+
+    @property
+    def count(self) -> int:
+        """Members, b."""
+        return len(self.thetas)
+
+    def members(self, model: Model, inputs: Inputs) -> Tensor:  # noqa: ARG002  as above
+        """Each member's means, (b, c, k)."""
+        return self.heads.halves(member_outputs(self.heads.model, self.thetas, inputs).double())[0]
 
     def mean(self, model: Model, inputs: Inputs) -> Tensor:
         """The mixture's mean (c, k)."""

@@ -11,16 +11,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.derivatives import member_outputs
 from rue.core.errors import DataError, ModelError, SettingError
+from rue.core.model import Model
 from rue.core.nested import map_leaves
 from rue.core.randomness import generator
-from rue.methods.ensemble import Ensemble, check_members
-from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers
-from rue.methods.integrated.training import Adam, Objective, TrainingSets, fitting_many, stack, train
-from rue.models.torch.module import ModuleModel, wrap_module
+from rue.methods.ensemble import SampledMembers, check_members
+from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers, wrapped_module
+from rue.methods.integrated.training import Adam, BatchObjective, TrainingSets, fitting_many, stack, train
+from rue.models.torch.module import ModuleCore, module_core
 
 GRID = 100  # values of the noise that are tried before the best is refined
 
@@ -63,10 +65,10 @@ class MCDropout:
             thetas = self._train(plan, sets, weight, [choice.rate for choice in chosen])
             auditors = []
             for fit, theta, choice, seed in zip(fits, thetas, chosen, sets.seeds, strict=True):
-                members = Ensemble(plan.members(theta, choice.rate, self.members, seed))
+                members = SampledMembers(plan.members(theta, choice.rate, self.members, seed))
                 assess = ThinnedMembers(members, choice.noise)
                 facts = {"rate": choice.rate, "held_out_nll": choice.nll}
-                auditors.append(fit.auditor(assess, facts, noise=False, predictor=assess.mean))
+                auditors.append(fit.auditor(assess, facts, noise=False, predictor=assess.mean, drawn=assess))
             return auditors
 
     def _choose(self, plan: "Thinned", sets: TrainingSets, weight: Tensor) -> "list[Choice]":
@@ -141,7 +143,7 @@ class Thinned:
     """The wrapped architecture with dropout before every linear layer."""
 
     model: Model = field(repr=False)
-    thinned: ModuleModel = field(repr=False)
+    thinned: ModuleCore = field(repr=False)
     unused: nn.Module = field(repr=False)  # its module before any call, which may leave things behind on it
     layers: tuple[str, ...]
     widths: tuple[int, ...]  # inputs of each layer
@@ -151,7 +153,8 @@ class Thinned:
         """Put dropout into a copy of the wrapped module."""
         if not model.family.gaussian:
             raise ModelError('the noise is Gaussian and stands for a squared error; wrap with loss="squared_error"')
-        module = with_linear_layers(module_of(model), lambda layer, _: ThinnedLinear.of(layer)).requires_grad_(True)
+        core = wrapped_module(model)
+        module = with_linear_layers(module_of(core), lambda layer, _: ThinnedLinear.of(layer)).requires_grad_(True)
         layers = {name: part for name, part in module.named_modules() if isinstance(part, ThinnedLinear)}
         owners = Counter(id(weight) for part in module.modules() for weight in part.parameters(recurse=False))
         tied = [name for name, part in layers.items() if owners[id(part.weight)] > 1]
@@ -160,15 +163,15 @@ class Thinned:
                 f"layer {tied[0]!r} shares its weight with another, so that its inputs cannot be dropped alone; give "
                 "each layer its own weight, or use DeepEnsemble"
             )
-        thinned = wrap_module(module, "squared_error", None, None, "sum", None)
-        if thinned.layout.names != tuple(model.describe()["parameters"]):
+        thinned = module_core(module, "squared_error", None, None, "sum", None)
+        if thinned.layout.names != core.layout.names:
             raise ModelError(
                 "dropout trains every parameter, but some of this model are held fixed; wrap it without select and "
                 "with requires_grad=True everywhere"
             )
         return cls(model, thinned, module, tuple(layers), tuple(part.in_features for part in layers.values()))
 
-    def objective(self, n: int) -> Objective:
+    def objective(self, n: int) -> BatchObjective:
         """The wrapped model's objective under dropout, each batch with the rate of its training set."""
 
         def objective(theta: Tensor, inputs: Any, targets: Any, weights: Tensor) -> Tensor:
@@ -215,8 +218,13 @@ class ThinnedLinear(nn.Linear):
 class ThinnedMembers:
     """Thinned networks and the noise (k, k) beside them."""
 
-    ensemble: Ensemble
+    ensemble: SampledMembers
     noise: Tensor = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        """Members, b."""
+        return self.ensemble.count
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Mean and spread of the members."""

@@ -2,20 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Assessment, Inputs, Model, Resampler
+from rue.auditing.meaning import Meaning, SpreadMeaning
+from rue.core.concepts import Inputs, Resampler
 from rue.core.errors import DataError, SettingError
+from rue.core.model import Model
 from rue.core.randomness import generator
 from rue.core.resample import Multinomial
-from rue.methods.ensemble import Ensemble, check_members
+from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import Fitting
-from rue.methods.integrated.architecture import initialised, module_of
+from rue.methods.integrated.architecture import initialised, module_of, wrapped_module
 from rue.methods.integrated.training import Adam, fitting_many, objective_of, stack, train
+
+MEANING = Meaning(
+    spread=SpreadMeaning(
+        "Members'",
+        "The spread of the members: networks trained again, each on resampled training rows.",
+        "What other settings of the training would do.",
+        "The spread is that of networks that {method} trained again on resampled rows; the predictions are those of "
+        "the wrapped module. Other settings of the training are no part of it.",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,7 @@ class RefitBootstrap:
     start: Literal["fresh", "trained"] = "fresh"
     resampler: Resampler = field(default_factory=Multinomial)
     workers: int = -1  # processes, for models that cannot be batched: joblib's n_jobs
+    meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
         check_members(self.members)
@@ -53,9 +67,12 @@ class RefitBootstrap:
         with fitting_many(self, models, data) as fits:
             thetas = self._refit(fits)
             return [
-                fit.auditor(Refits(Ensemble(own, self.resampler.member_factor(fit.data.units))), {})
-                for fit, own in zip(fits, thetas, strict=True)
+                fit.auditor(made, {}, drawn=made) for fit, made in zip(fits, self._members(fits, thetas), strict=True)
             ]
+
+    def _members(self, fits: Sequence[Fitting], thetas: Tensor) -> "list[RefitMembers]":
+        factors = [self.resampler.member_factor(fit.data.units) for fit in fits]
+        return [RefitMembers(SampledMembers(own, factor)) for own, factor in zip(thetas, factors, strict=True)]
 
     def _refit(self, fits: Sequence[Fitting]) -> Tensor:
         sets, weight = stack(fits, self.seed)
@@ -75,20 +92,26 @@ class RefitBootstrap:
     def _start(self, model: Model, seed: int) -> Tensor:
         if self.start == "trained":
             return model.theta
-        parameters = dict(initialised(module_of(model), seed).named_parameters())
-        parts = [parameters[name].detach().reshape(-1) for name in model.describe()["parameters"]]
+        core = wrapped_module(model)
+        parameters = dict(initialised(module_of(core), seed).named_parameters())
+        parts = [parameters[name].detach().reshape(-1) for name in core.layout.names]
         return torch.cat(parts).to(model.theta)
 
 
 @dataclass(frozen=True)
-class Refits:
+class RefitMembers:
     """Trained members; that their mean leaves the prediction is part of the answer, not a warning."""
 
-    ensemble: Ensemble
+    ensemble: SampledMembers
+
+    @property
+    def count(self) -> int:
+        """Members, b."""
+        return self.ensemble.count
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """The members' spread."""
-        return self.ensemble(model, inputs)._replace(drift=None, rounding=None)
+        return self.ensemble(model, inputs)._replace(members=None)
 
     def members(self, model: Model, inputs: Inputs) -> Tensor:
         """Each member's outputs, (b, c, k)."""

@@ -16,15 +16,16 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from rue.core.concepts import Inputs, Model
+from rue.core.concepts import Inputs
 from rue.core.errors import DataError, ModelError, NumericalError, SettingError
+from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
 from rue.core.progress import track
 from rue.core.randomness import generator
 from rue.methods.fitting import Fitting, fitting
 
 # of one network on a batch: theta (d,), inputs (c, ...), targets (c, ...), weights (c,) -> ()
-Objective = Callable[[Tensor, Inputs, Any, Tensor], Tensor]
+BatchObjective = Callable[[Tensor, Inputs, Any, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def stack(fits: Sequence[Fitting], seed: int) -> tuple[TrainingSets, Tensor]:
     return TrainingSets(inputs, targets, range(seed, seed + len(fits))), weight
 
 
-def objective_of(model: Model, n: int) -> Objective:
+def objective_of(model: Model, n: int) -> BatchObjective:
     """A model's own objective over n rows, on a minibatch: mean loss and a share of the penalty."""
 
     def objective(theta: Tensor, inputs: Inputs, targets: Any, weights: Tensor) -> Tensor:
@@ -132,7 +133,7 @@ def objective_of(model: Model, n: int) -> Objective:
 
 
 def train(
-    objective: Objective, starts: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam, *, workers: int = 1
+    objective: BatchObjective, starts: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam, *, workers: int = 1
 ) -> Tensor:
     """Minimise the objective from every start (g, r, d), rows weighted by (g, r, n): the parameters found (g, r, d).
 
@@ -155,7 +156,7 @@ def train(
     return found
 
 
-def _minimise(objective: Objective, starts: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam) -> Tensor:
+def _minimise(objective: BatchObjective, starts: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam) -> Tensor:
     """Adam on the sum over all networks, whose gradients are those of each one."""
     parameters = starts.clone().requires_grad_()
     optimiser = torch.optim.Adam([parameters], lr=recipe.learning_rate, fused=True)
@@ -183,7 +184,7 @@ def _minimise(objective: Objective, starts: Tensor, sets: TrainingSets, weight: 
 
 
 def _one_by_one(
-    objective: Objective, starts: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam, workers: int
+    objective: BatchObjective, starts: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam, workers: int
 ) -> Tensor:
     from joblib import Parallel, delayed
 
@@ -196,7 +197,7 @@ def _one_by_one(
     return torch.cat(list(track(f"training {g * r} networks", found, g * r))).reshape(starts.shape)
 
 
-def _alone(objective: Objective, start: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam) -> Tensor:
+def _alone(objective: BatchObjective, start: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam) -> Tensor:
     """Train one network: (1, 1, d)."""
 
     def single(theta: Tensor, inputs: Inputs, targets: Any, weights: Tensor) -> Tensor:
@@ -215,7 +216,7 @@ def _only(sets: TrainingSets, i: slice) -> TrainingSets:
     return replace(sets, inputs=inputs, targets=targets, seeds=sets.seeds[i])
 
 
-def _vectorises(at_once: Objective, starts: Tensor, sets: TrainingSets, weight: Tensor) -> bool:
+def _vectorises(at_once: BatchObjective, starts: Tensor, sets: TrainingSets, weight: Tensor) -> bool:
     """Try one batch of two rows."""
     rows = torch.arange(min(2, sets.n), device=starts.device).expand(len(starts), -1)
     batch = _batch(sets, weight, rows, [generator(seed) for seed in sets.seeds])

@@ -9,17 +9,17 @@ from sklearn import linear_model, svm
 from rue.core.errors import ModelError, OpaqueError
 from rue.losses import Loss, bernoulli, cross_entropy, modified_huber, signed_squared_error, squared_hinge
 from rue.models.sklearn.labels import ClassCoding
-from rue.models.sklearn.objective import Objective, liblinear_bias, no_curvature, settled, stochastic
+from rue.models.sklearn.objective import LinearObjective, liblinear_bias, no_curvature, settled, stochastic
 
 
-def _ridge(e: Any) -> Objective:
+def _ridge(e: Any) -> LinearObjective:
     """Least squares on ±1, a row's class weight holding for all its outputs."""
     labels = _labels(e)
     loss = labels.weigh(labels.each(signed_squared_error()))
-    return Objective(loss, float(settled(e, "alpha")), encode=labels.encode, labels=labels)
+    return LinearObjective(loss, float(settled(e, "alpha")), encode=labels.encode, labels=labels)
 
 
-def _logistic(e: Any) -> Objective:
+def _logistic(e: Any) -> LinearObjective:
     """Σ loss + (1/C) (l1_ratio‖w‖₁ + ½(1 − l1_ratio)‖w‖²); LIBLINEAR penalises the intercept too."""
     if not getattr(e, "refit", True):
         raise OpaqueError(
@@ -39,7 +39,7 @@ def _logistic(e: Any) -> Objective:
     else:
         loss = labels.weigh(cross_entropy())
     bias_l2 = liblinear_bias(e, l2) if liblinear else 0.0
-    return Objective(loss, l2, bias_l2, sparse=ratio > 0, encode=labels.encode, labels=labels)
+    return LinearObjective(loss, l2, bias_l2, sparse=ratio > 0, encode=labels.encode, labels=labels)
 
 
 def _logistic_penalty(e: Any) -> tuple[float, float]:
@@ -53,7 +53,7 @@ def _logistic_penalty(e: Any) -> tuple[float, float]:
     return strength, float(np.ravel(settled(e, "l1_ratio"))[0] or 0.0)
 
 
-def _linear_svc(e: Any) -> Objective:
+def _linear_svc(e: Any) -> LinearObjective:
     """½‖w‖² + C Σ max(0, 1 − sf)², or ‖w‖₁ instead."""
     if e.loss != "squared_hinge":
         raise no_curvature(e, "squared_hinge")
@@ -62,10 +62,12 @@ def _linear_svc(e: Any) -> Objective:
     labels = _labels(e, by_weight=True)
     l2 = 1 / e.C if e.penalty == "l2" else 0.0
     loss = labels.weigh(labels.each(squared_hinge()), positives=True)
-    return Objective(loss, l2, liblinear_bias(e, l2), sparse=e.penalty == "l1", encode=labels.encode, labels=labels)
+    return LinearObjective(
+        loss, l2, liblinear_bias(e, l2), sparse=e.penalty == "l1", encode=labels.encode, labels=labels
+    )
 
 
-def _stochastic(e: Any) -> Objective:
+def _stochastic(e: Any) -> LinearObjective:
     if e.loss not in STOCHASTIC:
         raise no_curvature(e, "log_loss")
     labels = _labels(e)
@@ -86,7 +88,7 @@ STOCHASTIC: dict[str, Callable[[], Loss]] = {
     "squared_error": signed_squared_error,
 }
 
-CLASSIFIERS: dict[type, Callable[[Any], Objective]] = {
+CLASSIFIERS: dict[type, Callable[[Any], LinearObjective]] = {
     linear_model.RidgeClassifier: _ridge,
     linear_model.RidgeClassifierCV: _ridge,
     linear_model.LogisticRegression: _logistic,

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.concepts import Facts
 from rue.core.errors import DataError
 from rue.losses import Loss, one_vs_rest, row_weighted
 from rue.models.labels import label_codes, label_column
@@ -26,10 +25,10 @@ class ClassCoding:
         """Whether rows count by their class."""
         return self.class_weight is not None and len(self.class_weight) > 0
 
-    def describe(self) -> Facts:
-        """What an audit must know of the labels."""
-        by_weight = self.by_weight and isinstance(self.class_weight, str)
-        return {"balanced_by": "the sample weights of training"} if by_weight else {}
+    @property
+    def balanced_by(self) -> str | None:
+        """Weights of training that decided what a row of each class counts, and that labels alone do not tell."""
+        return "the sample weights of training" if self.by_weight and isinstance(self.class_weight, str) else None
 
     def each(self, loss: Loss) -> Loss:
         """A yes-or-no loss of one output for two classes, of one output for each of more."""

@@ -11,13 +11,14 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from rue.core.errors import DataError, ModelError
-from rue.models.estimator import EstimatorModel
+from rue.core.model import Model
+from rue.models.estimator import EstimatorBoundary
 from rue.models.sklearn.classifiers import CLASSIFIERS
-from rue.models.sklearn.objective import Objective
+from rue.models.sklearn.objective import LinearObjective
 from rue.models.sklearn.regressors import REGRESSORS
-from rue.models.torch.module import ModuleModel, wrap_module
+from rue.models.torch.module import ModuleBoundary, ModuleCore, module_core, settle_module
 
-LINEAR: dict[type, Callable[[Any], Objective]] = {**REGRESSORS, **CLASSIFIERS}
+LINEAR: dict[type, Callable[[Any], LinearObjective]] = {**REGRESSORS, **CLASSIFIERS}
 
 
 class Active(nn.Module):
@@ -41,21 +42,20 @@ class Active(nn.Module):
         return nn.functional.linear(inputs, weight, self.bias)
 
 
-def read_linear(estimator: Any, reader: Callable[[Any], Objective]) -> EstimatorModel:
+def read_linear(estimator: Any, reader: Callable[[Any], LinearObjective]) -> Model:
     """Weights, loss and penalty of a fitted linear estimator."""
-    found = reader(estimator)
-    return EstimatorModel(
-        core=_core(estimator, found),
+    read = reader(estimator)
+    boundary = EstimatorBoundary(
+        ModuleBoundary(),
         features=matrix_reader(estimator),
         own=estimator.predict,
-        encode=found.encode,
-        response=found.response,
-        classes=None if found.labels is None else found.labels.classes,
-        said={
-            "estimator": type(estimator).__name__,
-            **({} if found.labels is None else found.labels.describe()),
-        },
+        encode=read.encode,
+        response=read.response,
+        classes=None if read.labels is None else read.labels.classes,
     )
+    balanced = None if read.labels is None else read.labels.balanced_by
+    said = {"estimator": type(estimator).__name__, **({} if balanced is None else {"balanced_by": balanced})}
+    return Model(_core(estimator, read), boundary, said, settle=settle_module, balanced_by=balanced)
 
 
 def matrix_reader(estimator: Any) -> Callable[[Any], NDArray[np.float64]]:
@@ -74,26 +74,26 @@ def matrix_reader(estimator: Any) -> Callable[[Any], NDArray[np.float64]]:
     return features
 
 
-def _core(estimator: Any, found: Objective) -> ModuleModel:
+def _core(estimator: Any, read: LinearObjective) -> ModuleCore:
     weight = torch.tensor(np.atleast_2d(estimator.coef_), dtype=torch.float64)
     k, p = weight.shape
     bias = None
     if estimator.fit_intercept:
         bias = torch.tensor(np.broadcast_to(estimator.intercept_, (k,)).copy(), dtype=torch.float64)
-    free = weight != 0 if found.sparse else torch.ones_like(weight, dtype=torch.bool)
+    free = weight != 0 if read.sparse else torch.ones_like(weight, dtype=torch.bool)
     if bias is None and not free.any():
         raise ModelError(
             f"all {weight.numel()} coefficients of {type(estimator).__name__} are zero and it has no intercept; there "
             "is nothing that training data could have moved: use a smaller penalty"
         )
-    module = Active(weight, bias, free) if found.sparse else _linear(weight, bias)
-    loss = found.loss
-    if found.sparse:  # absolute values pull, and have no curvature
+    module = Active(weight, bias, free) if read.sparse else _linear(weight, bias)
+    loss = read.loss
+    if read.sparse:  # absolute values pull, and have no curvature
         loss = replace(loss, family=replace(loss.family, stationary=False))
-    core = wrap_module(module, loss, None, None, "mean" if found.mean else "sum", None)
-    l2 = torch.as_tensor(np.broadcast_to(found.l2, (k, p)).copy(), dtype=torch.float64)[free]
+    core = module_core(module, loss, None, None, "mean" if read.mean else "sum", None)
+    l2 = torch.as_tensor(np.broadcast_to(read.l2, (k, p)).copy(), dtype=torch.float64)[free]
     if bias is not None:
-        l2 = torch.cat([l2, torch.full((k,), found.bias_l2, dtype=torch.float64)])
+        l2 = torch.cat([l2, torch.full((k,), read.bias_l2, dtype=torch.float64)])
     return replace(core, l2=l2, l2_given=True)
 
 

@@ -8,12 +8,13 @@ import torch
 from torch import nn
 
 from rue.core.errors import ModelError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, poisson, squared_error
-from rue.models.estimator import EstimatorModel
+from rue.models.estimator import EstimatorBoundary
 from rue.models.links import Exponential
 from rue.models.sklearn.labels import ClassCoding
 from rue.models.sklearn.linear import matrix_reader
-from rue.models.torch.module import wrap_module
+from rue.models.torch.module import ModuleBoundary, module_core, settle_module
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "identity": nn.Identity,
@@ -24,16 +25,17 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 AUTO_BATCH = 200  # rows of batch_size="auto", or all of fewer
 
 
-def read_mlp(estimator: Any) -> EstimatorModel:
+def read_mlp(estimator: Any) -> Model:
     """A fitted MLPRegressor or MLPClassifier."""
-    classifier = hasattr(estimator, "classes_")
-    labels = ClassCoding(np.asarray(estimator.classes_)) if classifier else None
-    core = wrap_module(_module(estimator), _loss(estimator), {"*.weight": _l2(estimator)}, None, "sum", None)
-    said = {"estimator": type(estimator).__name__, "solver": estimator.solver}
-    model = EstimatorModel(core, features=matrix_reader(estimator), own=estimator.predict, said=said)
+    labels = ClassCoding(np.asarray(estimator.classes_)) if hasattr(estimator, "classes_") else None
+    core = module_core(_module(estimator), _loss(estimator), {"*.weight": _l2(estimator)}, None, "sum", None)
+    boundary = EstimatorBoundary(ModuleBoundary(), matrix_reader(estimator), estimator.predict)
     if labels is not None:
-        return replace(model, encode=labels.encode, classes=labels.classes)
-    return replace(model, response=Exponential() if estimator.out_activation_ == "exp" else None)
+        boundary = replace(boundary, encode=labels.encode, classes=labels.classes)
+    elif estimator.out_activation_ == "exp":
+        boundary = replace(boundary, response=Exponential())
+    said = {"estimator": type(estimator).__name__, "solver": estimator.solver}
+    return Model(core, boundary, said, settle=settle_module)
 
 
 def _module(estimator: Any) -> nn.Sequential:

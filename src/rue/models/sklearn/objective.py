@@ -14,7 +14,7 @@ from rue.models.sklearn.labels import ClassCoding
 
 
 @dataclass(frozen=True)
-class Objective:
+class LinearObjective:
     """A loss for each row and ½ l2‖w‖²."""
 
     loss: Loss
@@ -46,10 +46,10 @@ def liblinear_bias(e: Any, l2: float) -> float:
     return float(l2 / e.intercept_scaling**2)
 
 
-def stochastic(e: Any, loss: Loss, **rest: Any) -> Objective:
+def stochastic(e: Any, loss: Loss, **rest: Any) -> LinearObjective:
     """Weighted losses divided by the number of rows + alpha (l1_ratio‖w‖₁ + ½(1 − l1_ratio)‖w‖²)."""
     ratio = {None: 0.0, "l2": 0.0, "l1": 1.0}.get(e.penalty, e.l1_ratio)
     l2 = 0.0 if e.penalty is None else float(e.alpha) * (1 - ratio)
     counted = e.n_iter_ > 1 and not e.warm_start  # else t_ counts the rows of several calls together
     rows = (e.t_ - 1) / e.n_iter_ if counted else 1.0
-    return Objective(loss, l2 * rows, mean=not counted, sparse=ratio > 0, **rest)
+    return LinearObjective(loss, l2 * rows, mean=not counted, sparse=ratio > 0, **rest)

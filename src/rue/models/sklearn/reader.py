@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,26 +18,27 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from rue.core.errors import DataError, ModelError, OpaqueError, SettingError
-from rue.models.estimator import EstimatorModel
+from rue.core.model import Model
+from rue.models.estimator import EstimatorBoundary
 from rue.models.sklearn.linear import LINEAR, read_linear
 from rue.models.sklearn.mlp import read_mlp
 from rue.models.sklearn.refused import NEAREST
-from rue.models.sklearn.response import Inverse
+from rue.models.sklearn.response import TransformedBack
 
 TREES = ("sklearn.ensemble", "sklearn.tree")
 
-Inside = Callable[[Any], EstimatorModel]
+Inside = Callable[[Any], Model]
 """How the estimator inside another is read."""
 
 
-def read(estimator: Any, loss: Any, l2: Any) -> EstimatorModel:
+def read(estimator: Any, loss: Any, l2: Any) -> Model:
     """A fitted estimator; all but trees know their loss and penalty."""
     from rue.models.wrapping import adapter  # which imports the adapters
 
     other = adapter(estimator)
     if other != "sklearn.reader":  # at the end of a pipeline
         reader: Any = import_module(f"rue.models.{other}")
-        made: EstimatorModel = reader.read(estimator, loss, l2)
+        made: Model = reader.read(estimator, loss, l2)
         return made
     for kind in type(estimator).__mro__:  # a parent may be readable where its child is refused, and the reverse
         if kind in WRAPPERS or kind in LINEAR or kind in NETWORKS:
@@ -52,7 +53,7 @@ def read(estimator: Any, loss: Any, l2: Any) -> EstimatorModel:
         if kind.__module__.startswith(TREES):
             _check_fitted(estimator)
             trees: Any = import_module("rue.models.trees.scikit_learn")
-            found: EstimatorModel = trees.read(estimator, loss, l2)
+            found: Model = trees.read(estimator, loss, l2)
             return found
         if kind.__name__ in NEAREST:
             _check_fitted(estimator)
@@ -69,7 +70,7 @@ def read(estimator: Any, loss: Any, l2: Any) -> EstimatorModel:
     )
 
 
-def _pipeline(pipeline: Any, inside: Inside) -> EstimatorModel:
+def _pipeline(pipeline: Any, inside: Inside) -> Model:
     """What stands before the last step makes the features."""
     final = pipeline[-1]
     if not hasattr(final, "predict"):
@@ -81,9 +82,9 @@ def _pipeline(pipeline: Any, inside: Inside) -> EstimatorModel:
     if type(final).__module__.startswith("skorch"):  # whose predict changes the mode of the module
         pipeline = copy.deepcopy(pipeline)
     if len(pipeline) == 1:
-        return replace(model, own=pipeline.predict)
-    before, inner = pipeline[:-1], model.features
-    return replace(model, features=lambda inputs: inner(_transformed(before, inputs)), own=pipeline.predict)
+        return _seen(model, own=pipeline.predict)
+    before, inner = pipeline[:-1], _boundary(model).features
+    return _seen(model, features=lambda inputs: inner(_transformed(before, inputs)), own=pipeline.predict)
 
 
 def _transformed(before: Any, inputs: Any) -> Any:
@@ -94,27 +95,36 @@ def _transformed(before: Any, inputs: Any) -> Any:
         raise DataError(f"the pipeline cannot transform these inputs: {error}; give them as in training") from error
 
 
-def _search(search: Any, inside: Inside) -> EstimatorModel:
+def _search(search: Any, inside: Inside) -> Model:
     if not hasattr(search, "best_estimator_"):
         raise ModelError(
             f"{type(search).__name__}(refit=False) kept no estimator; use refit=True, or wrap the one you trained"
         )
-    return replace(inside(search.best_estimator_), own=search.predict)
+    return _seen(inside(search.best_estimator_), own=search.predict)
 
 
-def _transformed_target(regressor: Any, inside: Inside) -> EstimatorModel:
+def _transformed_target(regressor: Any, inside: Inside) -> Model:
     """Targets are transformed before training, predictions transformed back."""
     model = inside(regressor.regressor_)
     transformer = regressor.transformer_
-    inner = model.encode
+    inner = _boundary(model).encode
 
     def encode(targets: Any) -> Any:
         values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
         made = transformer.transform(values.reshape(len(values), -1))
         return inner(np.asarray(made, np.float64).reshape(values.shape))
 
-    response = Inverse(transformer.inverse_transform, model.response)
-    return replace(model, encode=encode, response=response, own=regressor.predict)
+    response = TransformedBack(transformer.inverse_transform, model.response)
+    return _seen(model, encode=encode, response=response, own=regressor.predict)
+
+
+def _boundary(model: Model) -> EstimatorBoundary:
+    return cast(EstimatorBoundary, model.boundary)  # every estimator inside has one
+
+
+def _seen(model: Model, **parts: Any) -> Model:
+    """The same core, seen through what stands around the estimator."""
+    return replace(model, boundary=replace(_boundary(model), **parts))
 
 
 def _check_fitted(estimator: BaseEstimator) -> None:
@@ -125,7 +135,7 @@ def _check_fitted(estimator: BaseEstimator) -> None:
 
 
 NETWORKS = (MLPClassifier, MLPRegressor)
-WRAPPERS: dict[type, Callable[[Any, Inside], EstimatorModel]] = {
+WRAPPERS: dict[type, Callable[[Any, Inside], Model]] = {
     Pipeline: _pipeline,
     BaseSearchCV: _search,
     TransformedTargetRegressor: _transformed_target,

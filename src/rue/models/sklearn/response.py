@@ -13,7 +13,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Inverse:
+class TransformedBack:
     """Targets were transformed before training: the inverse brings predictions back."""
 
     inverse: Callable[[Values], Values] = field(repr=False)  # (m, k) -> (m, k), column by column

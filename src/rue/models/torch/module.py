@@ -5,15 +5,16 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rue.core.concepts import Batches, Coupling, Facts, Family, Inputs
+from rue.core.concepts import Batch, Facts, Family, Inputs
 from rue.core.errors import ModelError, SettingError, ShapeError
+from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
 from rue.losses import Loss, stated
 from rue.losses.torch_losses import OURS, Reduction, Scale
@@ -30,46 +31,46 @@ Penalty = Callable[[dict[str, Tensor]], Tensor]
 
 
 @dataclass(frozen=True)
-class ModuleModel:
-    """A trained module, its loss and its penalty, as four functions of a flat theta."""
+class ModuleCore:
+    """A trained module, its loss and its penalty, as functions of a flat theta."""
+
+    jacobian: ClassVar[None] = None  # left to autodiff
 
     module: nn.Module = field(repr=False)
     layout: Layout = field(repr=False)
     theta: Tensor = field(repr=False)
     fixed: dict[str, Tensor] = field(repr=False)  # parameters that are not audited, and buffers
-    rule: Loss
+    loss: Loss
     l2: Tensor = field(repr=False)  # (d,)
     centre: Tensor = field(repr=False)  # (d,), what the penalty shrinks towards
     extra: Penalty | None
     reduction: Reduction
-    scale: Scale = OURS  # of the loss as it was trained, against `rule`
+    scale: Scale = OURS  # of the loss as it was trained, against `loss`
     l2_given: bool = True
     l2_reason: str | None = None  # where an optimizer said it
-    penalty_scale: float = 1.0  # the objective is a sum of `rule`: settled once, by `bind`
+    penalty_scale: float = 1.0  # of the penalty beside the sum of `loss`: settled once, by data
+    as_stated: Loss | None = field(default=None, repr=False)  # the loss before it was bound, where that changed it
     row_shape: tuple[int, ...] | None = None  # () or (k,): what the module returns for one row
 
     @property
+    def stated_loss(self) -> Loss:
+        """The loss as the user stated it, for another module of the same kind."""
+        return self.as_stated or self.loss
+
+    @property
     def stated(self) -> bool:
-        """Where the user said what it was."""
+        """Whether the user or an optimizer stated the penalty."""
         return self.l2_given or self.extra is not None
 
     @property
     def family(self) -> Family:
-        """The loss knows."""
-        return self.rule.family
-
-    @property
-    def response(self) -> None:
-        """A module's outputs are its predictions."""
-
-    @property
-    def classes(self) -> None:
-        """A module names no classes."""
+        """Delegates to the loss."""
+        return self.loss.family
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
         with _differentiable_kernels(self.module) if torch.is_grad_enabled() else nullcontext():
-            outputs = self._call(theta, inputs)
+            outputs = self.call(theta, inputs)
         if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
             raise ShapeError(
                 f"the module returned {tuple(outputs.shape[1:])} for a row, and {self.row_shape} for the first rows; "
@@ -80,27 +81,6 @@ class ModuleModel:
             outputs = outputs.reshape(1)
         return outputs.unsqueeze(-1) if outputs.dim() == 1 else outputs
 
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Loss of each example (n,); a callable sees outputs in the module's own shape."""
-        if self.row_shape == () and self.rule.fit_targets is None:
-            outputs = outputs.squeeze(-1)
-        return self.rule.value(outputs, targets)
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """In closed form for named losses."""
-        return None if self.rule.hessian is None else self.rule.hessian(outputs, targets)
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> Coupling:
-        """For a loss of coupled rows."""
-        assert self.rule.coupling is not None
-        return self.rule.coupling(outputs, targets, weight)
-
-    def jacobian(self, inputs: Inputs) -> None:
-        """Left to autodiff."""
-
-    def answer(self, inputs: Any) -> None:
-        """The outputs are the prediction."""
-
     def penalty(self, theta: Tensor) -> Tensor:
         """½ Σ l2 (θ − centre)² plus the user's own penalty, scaled to the summed objective."""
         value = 0.5 * (self.l2.to(theta) * (theta - self.centre.to(theta)).square()).sum()
@@ -108,44 +88,19 @@ class ModuleModel:
             value = value + self.extra(self.layout.split(theta))
         return self.penalty_scale * value
 
-    def read(self, inputs: Any) -> Inputs:
-        """Tensors on the module's device, floating ones in its dtype."""
-        return map_leaves(lambda leaf: read_leaf(leaf, self.theta, whole_numbers_in_frames=False), inputs)
-
-    def read_targets(self, targets: Any) -> Any:
-        """As inputs; a loss that compares with the outputs gets floating targets of their shape."""
-        read = map_leaves(lambda leaf: read_leaf(leaf, self.theta, whole_numbers_in_frames=True), targets)
-        if self.rule.fit_targets is None or self.row_shape is None:
-            return read
-        fitted = self.rule.fit_targets(read, 1 if not self.row_shape else self.row_shape[0])
-        return fitted.to(self.theta.dtype) if fitted.is_floating_point() else fitted
-
-    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:
-        """Look at a first batch: fix the outputs' shape and the penalty's scale, or refuse."""
-        _check_layers(self.module)
-        if self.extra is not None:
-            self._check_extra(self.extra)
-        n = len(leaves(inputs)[0])
-        with torch.no_grad(), described(f"the module could not take inputs of {shapes(inputs)}"):
-            outputs = self._call(self.theta, map_leaves(torch.clone, inputs))
-        if outputs.dim() == 0 and n == 1:
-            outputs = outputs.reshape(1)
-        if outputs.dim() not in (1, 2) or len(outputs) != n:
-            raise ShapeError(
-                f"the module returned {tuple(outputs.shape)} for {n} rows, expected ({n},) or ({n}, k); "
-                "wrap it in a module that returns one number or one vector per row"
-            )
-        refuse_steps(lambda theta: self.predict(theta, map_leaves(torch.clone, inputs)), self.theta, self.layout.split)
-        shaped = replace(self, row_shape=tuple(outputs.shape[1:]))
-        k = 1 if outputs.dim() == 1 else outputs.shape[1]
-        rows = shaped._counted(total_weight, batches) if self.reduction == "mean" else total_weight
-        return replace(shaped, penalty_scale=self.scale.penalty(self.reduction, rows, k))
+    def contents(self) -> Iterator[str | Tensor]:
+        """Names and values of the parameters, then those of what stays fixed."""
+        yield "\n".join(self.layout.names)
+        yield self.theta
+        for name, values in sorted(self.fixed.items()):
+            yield name
+            yield values
 
     def describe(self) -> Facts:
         """Loss, penalty and size."""
         coefficients = sorted(set(self.l2.tolist()))
         return {
-            "loss": self.rule.name,
+            "loss": self.loss.name,
             "l2": coefficients[0] if len(coefficients) == 1 else tuple(coefficients),
             "l2_given": self.l2_given,
             "penalty": getattr(self.extra, "__name__", "callable") if self.extra is not None else None,
@@ -157,19 +112,20 @@ class ModuleModel:
             "parameters": self.layout.names,
         }
 
-    def _call(self, theta: Tensor, inputs: Inputs) -> Tensor:
+    def call(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """What the module returns, in its own shape."""
         positional, named = arguments(self.module, inputs)
         state = {**self.fixed, **self.layout.split(theta)}
         return audited_output(functional_call(self.module, state, positional, named))
 
-    def _counted(self, total_weight: float, batches: Batches | None) -> float:
+    def counted(self, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None) -> float:
         """What all rows count in a mean: their weights, times those of their classes."""
         if self.scale.count is None:
             return total_weight
         assert batches is not None  # what binds without the rows has no classes
         return sum(float((part.weight * self.scale.count(part.targets)).sum()) for part in batches(self))
 
-    def _check_extra(self, extra: Penalty) -> None:
+    def check_extra(self, extra: Penalty) -> None:
         """A penalty that looks at the module instead of its argument would count as no penalty at all."""
         theta = self.theta.detach().requires_grad_()
         with torch.enable_grad(), described("the penalty could not take the named parameters, a dict of tensors"):
@@ -184,6 +140,64 @@ class ModuleModel:
             )
 
 
+@dataclass(frozen=True)
+class ModuleBoundary:
+    """Raw inputs and targets as tensors; a module's outputs are its predictions."""
+
+    answer: ClassVar[None] = None
+    response: ClassVar[None] = None
+    classes: ClassVar[None] = None
+
+    def read(self, core: ModuleCore, inputs: Any) -> Inputs:
+        """Tensors on the module's device, floating ones in its dtype."""
+        return map_leaves(lambda leaf: read_leaf(leaf, core.theta, whole_numbers_in_frames=False), inputs)
+
+    def read_targets(self, core: ModuleCore, targets: Any) -> Any:
+        """As inputs; a loss that compares with the outputs gets floating targets of their shape."""
+        read = map_leaves(lambda leaf: read_leaf(leaf, core.theta, whole_numbers_in_frames=True), targets)
+        if core.loss.fit_targets is None or core.row_shape is None:
+            return read
+        fitted = core.loss.fit_targets(read, 1 if not core.row_shape else core.row_shape[0])
+        return fitted.to(core.theta.dtype) if fitted.is_floating_point() else fitted
+
+
+def settle_module(
+    core: ModuleCore, inputs: Inputs, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None
+) -> ModuleCore:
+    """Look at a first batch: fix the outputs' shape and the penalty's scale, or refuse."""
+    _check_layers(core.module)
+    if core.extra is not None:
+        core.check_extra(core.extra)
+    n = len(leaves(inputs)[0])
+    with torch.no_grad(), described(f"the module could not take inputs of {shapes(inputs)}"):
+        outputs = core.call(core.theta, map_leaves(torch.clone, inputs))
+    if outputs.dim() == 0 and n == 1:
+        outputs = outputs.reshape(1)
+    if outputs.dim() not in (1, 2) or len(outputs) != n:
+        raise ShapeError(
+            f"the module returned {tuple(outputs.shape)} for {n} rows, expected ({n},) or ({n}, k); "
+            "wrap it in a module that returns one number or one vector per row"
+        )
+    refuse_steps(lambda theta: core.predict(theta, map_leaves(torch.clone, inputs)), core.theta, core.layout.split)
+    shaped = replace(core, row_shape=tuple(outputs.shape[1:]))
+    k = 1 if outputs.dim() == 1 else outputs.shape[1]
+    rows = shaped.counted(total_weight, batches) if core.reduction == "mean" else total_weight
+    settled = replace(shaped, penalty_scale=core.scale.penalty(core.reduction, rows, k))
+    if not _own_shape(shaped):
+        return settled
+    stated = core.stated_loss  # the model may be bound again, to other rows
+    return replace(settled, loss=replace(stated, value=_without_axis(stated.value)), as_stated=stated)
+
+
+def _own_shape(core: ModuleCore) -> bool:
+    """Whether the loss is a user's callable, which sees outputs (n,) where the module returns them so."""
+    return core.row_shape == () and core.loss.fit_targets is None
+
+
+def _without_axis(value: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
+    return lambda outputs, targets: value(outputs.squeeze(-1), targets)
+
+
 def wrap_module(
     module: nn.Module,
     loss: str | Loss | Callable[..., Tensor] | None,
@@ -193,8 +207,33 @@ def wrap_module(
     select: str | Sequence[str] | None,
     optimizer: object = None,
     centre: object = None,
-) -> ModuleModel:
+) -> Model:
     """Take a trained module apart into theta and functions of it; the module itself stays untouched."""
+    return module_model(module_core(module, loss, l2, penalty, reduction, select, optimizer, centre))
+
+
+def plain_module(model: Model) -> ModuleCore | None:
+    """The core of a wrapped module; None for whatever else was wrapped, estimators around a module too."""
+    own = isinstance(model.core, ModuleCore) and model.boundary.answer is None
+    return cast(ModuleCore, model.core) if own else None
+
+
+def module_model(core: ModuleCore) -> Model:
+    """A core with the boundary of modules."""
+    return Model(core, ModuleBoundary(), settle=settle_module)
+
+
+def module_core(
+    module: nn.Module,
+    loss: str | Loss | Callable[..., Tensor] | None,
+    l2: float | Mapping[str, float] | None,
+    penalty: Penalty | None,
+    reduction: Reduction | None,
+    select: str | Sequence[str] | None,
+    optimizer: object = None,
+    centre: object = None,
+) -> ModuleCore:
+    """A trained module as theta and functions of it."""
     said = stated(loss)
     agreed = said.agreed(reduction)
     if penalty is not None and not callable(penalty):
@@ -207,12 +246,12 @@ def wrap_module(
     theta = torch.cat([p.detach().reshape(-1) for p in chosen.values()])
     state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     fixed = {name: value.detach().clone() for name, value in state.items() if name not in chosen}
-    return ModuleModel(
+    return ModuleCore(
         module=private_copy(module),
         layout=layout,
         theta=theta,
         fixed=fixed,
-        rule=said.loss,
+        loss=said.loss,
         l2=_coefficients(layout, l2, optimized).to(theta.device),
         centre=read_centre(centre, module, layout, theta),
         extra=penalty,

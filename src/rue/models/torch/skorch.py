@@ -13,13 +13,13 @@ from skorch import NeuralNet, NeuralNetBinaryClassifier, NeuralNetClassifier, Ne
 from skorch.exceptions import NotInitializedError
 from torch import Tensor, nn
 
-from rue.core.concepts import Model
 from rue.core.errors import ModelError, RueWarning
+from rue.core.model import Model
 from rue.core.randomness import untouched
 from rue.losses import cross_entropy, stated
 from rue.losses.torch_losses import READERS
-from rue.models.estimator import EstimatorModel
-from rue.models.torch.module import wrap_module
+from rue.models.estimator import EstimatorBoundary
+from rue.models.torch.module import ModuleBoundary, settle_module, wrap_module
 from rue.models.torch.optimizer import read_optimizer
 
 KNOWN = (*READERS, nn.NLLLoss)  # criteria
@@ -34,24 +34,25 @@ def read(net: Any, loss: Any, l2: Any) -> Model:
     private = _private(net)
     private.module_.eval()
     module = private.module_
-    criterion = _criterion(net) if loss is None else Criterion(loss)
+    criterion = _criterion(net) if loss is None else SkorchCriterion(loss)
     decay = _weight_decay(net) if l2 is None else l2
     if criterion.logarithm:
         module, decay = LogProbabilities(module), _inside(decay)
-    core = wrap_module(module, criterion.loss, decay, None, stated(criterion.loss).reduction or "mean", None)
+    plain = wrap_module(module, criterion.loss, decay, None, stated(criterion.loss).reduction or "mean", None)
     if not isinstance(net, NeuralNetClassifier | NeuralNetBinaryClassifier | NeuralNetRegressor):
-        return core
+        return plain
 
     def own(inputs: Any) -> NDArray[Any]:
         with untouched():  # a loader draws a random number
             return np.asarray(private.predict(inputs))
 
     said = {"estimator": type(net).__name__, "train_split": None if net.train_split is None else repr(net.train_split)}
-    return EstimatorModel(core, _features, own, classes=_classes(net), said=said)
+    boundary = EstimatorBoundary(ModuleBoundary(), _features, own, classes=_classes(net))
+    return Model(plain.core, boundary, said, settle=settle_module)
 
 
 @dataclass(frozen=True)
-class Criterion:
+class SkorchCriterion:
     """What the rows' losses are, averaged, and whether the module returns the probabilities of it."""
 
     loss: Any  # as `rue.wrap` takes it
@@ -71,7 +72,7 @@ class LogProbabilities(nn.Module):
         return torch.log(shares + torch.finfo(shares.dtype).eps)
 
 
-def _criterion(net: Any) -> Criterion:
+def _criterion(net: Any) -> SkorchCriterion:
     criterion = net.criterion_
     if not type(net).get_loss.__module__.startswith("skorch"):
         raise ModelError(f"{type(net).__name__} has a get_loss of its own; say loss= and l2=, as for net.module_")
@@ -89,8 +90,8 @@ def _criterion(net: Any) -> Criterion:
         _refuse_weighted_batches(criterion, net)
     if isinstance(criterion, nn.NLLLoss):
         weight = None if criterion.weight is None else criterion.weight.tolist()
-        return Criterion(cross_entropy(0.0, weight), logarithm=isinstance(net, NeuralNetClassifier))
-    return Criterion(criterion)
+        return SkorchCriterion(cross_entropy(0.0, weight), logarithm=isinstance(net, NeuralNetClassifier))
+    return SkorchCriterion(criterion)
 
 
 def _refuse_weighted_batches(criterion: Any, net: Any) -> None:

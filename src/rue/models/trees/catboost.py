@@ -7,39 +7,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.errors import ModelError, OpaqueError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, poisson, squared_error, tweedie
-from rue.models.estimator import EstimatorModel
-from rue.models.trees.tree_estimator import Given, Seen, loss_of, tree_estimator
-from rue.models.trees.tree_model import Ensemble, Penalty
+from rue.models.trees.tree_estimator import LossChoice, TreeSource, loss_of, tree_estimator
+from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 
-def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """A fitted CatBoost model; for several classes each tree stands for one tree of each class."""
     if not model.is_fitted():
         raise ModelError(f"{type(model).__name__} is not fitted; fit it first")
     settings = model.get_all_params()
     ensemble = _ensemble(model, settings, loss)
     k = len(ensemble.base)
-    found = np.asarray(getattr(model, "classes_", []))
-    classes = found if len(found) else None
+    labels = np.asarray(getattr(model, "classes_", []))
+    classes = labels if len(labels) else None
 
     def leaf(raw: Any) -> NDArray[Any]:
         return np.repeat(np.asarray(model.calc_leaf_indexes(raw)).reshape(len(raw), -1), k, axis=1)
 
-    plain = classes is None and not hasattr(model, "score")  # CatBoost() predicts outputs, whatever its loss
-    own = None if plain else lambda raw: np.asarray(model.predict(raw)).reshape(len(raw))
-    return tree_estimator(ensemble, Seen(leaf, own, classes, {"library": "CatBoost"}), l2)
+    raw_outputs = classes is None and not hasattr(model, "score")  # CatBoost() predicts outputs, whatever its loss
+    predict = None if raw_outputs else lambda raw: np.asarray(model.predict(raw)).reshape(len(raw))
+    return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "CatBoost"}), l2)
 
 
-def _ensemble(model: Any, settings: Mapping[str, Any], given: Given) -> Ensemble:
+def _ensemble(model: Any, settings: Mapping[str, Any], given: LossChoice) -> BoostedTrees:
     name, _, options = str(settings["loss_function"]).partition(":")
     scale, bias = model.get_scale_and_bias()
     counts = np.asarray(model.get_tree_leaf_counts(), dtype=np.int64)
     base = np.atleast_1d(np.asarray(bias, dtype=np.float64))
     k = len(base)
-    # tree after tree, leaf after leaf, output after output: to tree after tree, output after output
+    # from (tree, leaf, output) to (tree, output, leaf)
     by_tree = np.split(scale * np.asarray(model.get_leaf_values()).reshape(-1, k), np.cumsum(counts)[:-1])
-    return Ensemble(
+    return BoostedTrees(
         values=np.concatenate([values.T.reshape(-1) for values in by_tree]) if len(counts) else np.zeros(0),
         counts=np.repeat(counts, k),
         output=np.tile(np.arange(k), len(counts)),
@@ -51,11 +51,14 @@ def _ensemble(model: Any, settings: Mapping[str, Any], given: Given) -> Ensemble
 
 
 def _losses(options: str, weights: Any) -> dict[str, Callable[[], Loss]]:
-    said = dict(part.split("=", 1) for part in options.split(";") if "=" in part)
+    chosen = dict(part.split("=", 1) for part in options.split(";") if "=" in part)
 
     def yes_or_no() -> Loss:
         if len(weights) == 2 and weights[0] != 1:
-            raise _weighed(weights)
+            raise OpaqueError(
+                f"class weights {list(weights)} weigh the first class too; scale them so that it has weight 1 "
+                '(scale_pos_weight), or say loss="bernoulli" and give them as rue.Data(X, y, weight=...)'
+            )
         return bernoulli(float(weights[1]) if len(weights) == 2 else 1.0)
 
     def one_of_several() -> Loss:
@@ -67,12 +70,5 @@ def _losses(options: str, weights: Any) -> dict[str, Callable[[], Loss]]:
         "CrossEntropy": bernoulli,
         "MultiClass": one_of_several,
         "Poisson": poisson,
-        "Tweedie": lambda: tweedie(float(said.get("variance_power", 1.5))),
+        "Tweedie": lambda: tweedie(float(chosen.get("variance_power", 1.5))),
     }
-
-
-def _weighed(weights: Any) -> OpaqueError:
-    return OpaqueError(
-        f"class weights {list(weights)} weigh the first class too; scale them so that it has weight 1 "
-        '(scale_pos_weight), or say loss="bernoulli" and give them as rue.Data(X, y, weight=...)'
-    )

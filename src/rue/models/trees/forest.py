@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.arrays import Array
-from rue.core.concepts import Batches, Facts, Family, Inputs
-from rue.core.errors import ModelError
-from rue.losses.loss import like_outputs, whole
+from rue.core.concepts import Decision, Facts, Family, Inputs
+from rue.losses.loss import Loss, like_outputs, whole
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points
 from rue.models.trees.tree_model import LEAVES
+
+HELD_FIXED = (
+    "the structure of the trees and which rows each has seen: other weights move the leaf means only, so that the "
+    "plain variance is too small where splits would move"
+)
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class Forest:
 
 
 @dataclass(frozen=True)
-class ForestModel:
-    """Outputs are mean leaf values, theta all of them; what wants the gradient of an objective is refused."""
+class ForestCore:
+    """Outputs are mean leaf values, theta all of them. It minimises no objective."""
 
     forest: Forest
     theta: Tensor = field(repr=False)  # (d·k,)
@@ -43,22 +47,10 @@ class ForestModel:
         return self.forest.values.shape[1]
 
     @property
-    def stated(self) -> bool:
-        """There is none."""
-        return True
-
-    @property
     def family(self) -> Family:
         """Residuals of numbers are noise; classes have shares."""
-        return Family(gaussian=not self.forest.labels, decision="shares" if self.forest.labels else None, joint=False)
-
-    @property
-    def response(self) -> None:
-        """The outputs are predictions."""
-
-    @property
-    def classes(self) -> None:
-        """Those of an estimator are around this."""
+        decision: Decision | None = "shares" if self.forest.labels else None
+        return Family(gaussian=not self.forest.labels, decision=decision, joint=False, held_fixed=HELD_FIXED)
 
     @cached_property
     def first(self) -> Tensor:
@@ -74,71 +66,57 @@ class ForestModel:
         """Places (m, T) among the leaves of all trees."""
         return inputs[LEAVES].long() + self.first
 
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """½‖y − f‖², of shares: Brier's score; what each leaf mean minimises, though not the forest."""
-        return 0.5 * (targets - outputs).square().sum(-1)
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor:  # noqa: ARG002  the protocol's
-        """∂²ℓ/∂f² (n, k, k): ones on the diagonal. Of the parameters there is no curvature."""
-        return torch.eye(outputs.shape[1], dtype=outputs.dtype).expand(len(outputs), -1, -1)
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> NoReturn:  # noqa: ARG002  the protocol's
-        """A forest has no objective."""
-        raise _no_objective()
-
-    def penalty(self, theta: Tensor) -> Tensor:
-        """None."""
-        return torch.zeros_like(theta).sum()
-
     @property
-    def centre(self) -> Tensor:
-        """Zeros: there is no penalty."""
-        return torch.zeros_like(self.theta)
+    def loss(self) -> Loss:
+        """½‖y − f‖², of shares Brier's score: what each leaf mean minimises, though not the forest."""
+        return LEAF_MEANS
 
-    def jacobian(self, inputs: Inputs) -> NoReturn:  # noqa: ARG002  the protocol's
-        """Gradients of one objective are what a forest does not have."""
-        raise _no_objective()
-
-    def answer(self, inputs: Any) -> None:
-        """The outputs are the prediction."""
-
-    def read(self, inputs: Any) -> Inputs:
-        """Leaves (n, T), points (n, p) and levels (n, q)."""
-        return {LEAVES: torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32), **as_points(inputs)}
-
-    def read_targets(self, targets: Any) -> Tensor:
-        """Numbers (n, k), labels as indicators."""
-        read = read_leaf(targets, self.theta, whole_numbers_in_frames=True)
-        if self.forest.labels and read.shape != (len(read), self.k):
-            return torch.nn.functional.one_hot(whole(read.double(), self.k), self.k).double()
-        return like_outputs(read, self.k).double()
-
-    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:  # noqa: ARG002  same
-        """All is known."""
-        return self
+    def contents(self) -> Iterator[Tensor]:
+        """Leaf values, and the number of leaves of each tree."""
+        yield torch.from_numpy(self.forest.values)
+        yield torch.from_numpy(self.forest.counts)
 
     def describe(self) -> Facts:
         """Trees, and what is held fixed."""
         return {
-            "loss": "leaf means",
+            "loss": LEAF_MEANS.name,
             "l2": 0.0,
             "l2_given": True,
             "trees": len(self.forest.counts),
             "structure": "exact leaf means",
-            "held_fixed": "the structure of the trees and which rows each has seen: other weights move the leaf means "
-            "only, so that the plain variance is too small where splits would move",
+            "held_fixed": HELD_FIXED,
             "dtype": "float64",
             "device": "cpu",
         }
 
 
-def forest_model(forest: Forest) -> ForestModel:
-    """The model of a forest."""
-    return ForestModel(forest, torch.from_numpy(forest.values.reshape(-1)))
+class ForestReading:
+    """Leaves and points of a table, and targets, as a forest takes them."""
+
+    def read(self, core: ForestCore, inputs: Any) -> Inputs:  # noqa: ARG002  as the others
+        """Leaves (n, T), points (n, p) and levels (n, q)."""
+        return {LEAVES: torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32), **as_points(inputs)}
+
+    def read_targets(self, core: ForestCore, targets: Any) -> Tensor:
+        """Numbers (n, k), labels as indicators."""
+        read = read_leaf(targets, core.theta, whole_numbers_in_frames=True)
+        if core.forest.labels and read.shape != (len(read), core.k):
+            return torch.nn.functional.one_hot(whole(read.double(), core.k), core.k).double()
+        return like_outputs(read, core.k).double()
 
 
-def _no_objective() -> ModelError:
-    return ModelError(
-        "a forest is a mean of trees, each with its own leaf means, and minimises no one objective, so that there are "
-        "no gradients to work with; use ForestRUE()"
-    )
+def forest_core(forest: Forest) -> ForestCore:
+    """The core of a forest."""
+    return ForestCore(forest, torch.from_numpy(forest.values.reshape(-1)))
+
+
+LEAF_MEANS = Loss(
+    "leaf means",
+    lambda outputs, targets: 0.5 * (targets - outputs).square().sum(-1),
+    hessian=lambda outputs, _: torch.eye(outputs.shape[1], dtype=outputs.dtype).expand(len(outputs), -1, -1),
+)
+NO_OBJECTIVE = (
+    "a forest is a mean of trees, each with its own leaf means, and minimises no one objective, so that there are no "
+    "gradients to work with; use ForestRUE()"
+)
+NO_BAG = "every tree of this forest has seen all rows, so that none can speak for a row left out"

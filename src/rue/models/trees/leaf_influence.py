@@ -35,13 +35,13 @@ class LeafInfluence:
         mean = averaging(leaf, self.pulls[0].shape[0], use)
         moved = [mean @ pull for pull in self.pulls]  # sparse (c, u): how each unit pulls on each output
         total = [np.asarray(one.sum(axis=1)).ravel() for one in moved]
-        found = np.empty((len(leaf), k, k))
+        covariance = np.empty((len(leaf), k, k))
         for i in range(k):
             for j in range(i, k):
                 products = np.asarray(moved[i].multiply(moved[j]).sum(axis=1)).ravel()
-                found[:, i, j] = weights.scale * (products - weights.shared * total[i] * total[j] / units)
-                found[:, j, i] = found[:, i, j]
-        return found
+                covariance[:, i, j] = weights.scale * (products - weights.shared * total[i] * total[j] / units)
+                covariance[:, j, i] = covariance[:, i, j]
+        return covariance
 
     def monte_carlo(self, leaf: Whole, covariance: Array, scale: float, use: NDArray[np.bool_] | None = None) -> Array:
         """How much of the covariances (c, k, k) is there only because the trees are some, not infinitely many.

@@ -33,7 +33,7 @@ class LeafProjection:
 
     def features(self, leaf: Tensor, output: Tensor, k: int) -> Tensor:
         """φ(x) = Σₜ P[leaf], apart for each output: (c, T) and the trees' outputs (T,) -> (c, k, r) in float64."""
-        found = torch.zeros(len(leaf), k * self.size, dtype=torch.float64)
+        features = torch.zeros(len(leaf), k * self.size, dtype=torch.float64)
         where = self.coordinate[leaf] + self.size * output[:, None]  # (c, T, 4)
-        found.scatter_add_(1, where.flatten(1), self.sign[leaf].flatten(1))
-        return found.view(len(leaf), k, self.size)
+        features.scatter_add_(1, where.flatten(1), self.sign[leaf].flatten(1))
+        return features.view(len(leaf), k, self.size)

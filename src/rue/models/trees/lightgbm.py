@@ -1,75 +1,38 @@
 """LightGBM: boosters, estimators, and text model files read without LightGBM."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.core.arrays import Whole
-from rue.core.errors import DataError, ModelError, OpaqueError
+from rue.core.arrays import Array
+from rue.core.errors import ModelError, OpaqueError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
-from rue.models.estimator import EstimatorModel
 from rue.models.tables import named, numbers, recoded, stored
-from rue.models.trees.tree_estimator import Given, Seen, class_weighed, loss_of, refuse, tree_estimator
-from rue.models.trees.tree_model import Ensemble, Penalty
-from rue.models.trees.tree_walk import walk
+from rue.models.trees.stored_tree import StoredTree, bounded, damage_refused, leaves
+from rue.models.trees.tree_estimator import LossChoice, TreeSource, class_weighed, loss_of, refuse, tree_estimator
+from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
-ZERO = 1e-35  # what LightGBM takes for zero
+SPLITS = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
 NUMBERS = {"threshold": np.float64, "leaf_value": np.float64, "cat_threshold": np.uint32}  # the rest is whole
 
-
-@dataclass(frozen=True)
-class Tree:
-    """The arrays of one tree, as its text has them."""
-
-    left: Whole = field(repr=False)  # negative: ~leaf
-    right: Whole = field(repr=False)
-    feature: Whole = field(repr=False)
-    threshold: NDArray[np.float64] = field(repr=False)
-    kind: Whole = field(repr=False)  # bits: categorical, default left, and two of the kind of missing value
-    values: NDArray[np.float64] = field(repr=False)  # of its leaves
-    bounds: Whole = field(repr=False)  # of categorical splits, in `bits`
-    bits: NDArray[np.uint32] = field(repr=False)
-
-    def leaf(self, rows: NDArray[np.float64]) -> Whole:
-        """The leaf of each row (n, p)."""
-
-        def goes_left(nodes: Whole, at: Whole) -> NDArray[np.bool_]:
-            value, kind = rows[at, self.feature[nodes]], self.kind[nodes]
-            missing = (kind >> 2) & 3  # 0: none, 1: zero, 2: NaN
-            number = np.where(np.isnan(value) & (missing != 2), 0.0, value)
-            absent = ((missing == 1) & (np.abs(number) <= ZERO)) | ((missing == 2) & np.isnan(number))
-            by_number = np.where(absent, kind & 2 > 0, number <= self.threshold[nodes])
-            categorical = kind & 1 > 0
-            return np.where(categorical, self._listed(nodes, value, categorical), by_number)
-
-        return walk(self.left, self.right, goes_left, len(rows))
-
-    def _listed(self, nodes: Whole, value: NDArray[np.float64], which: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether a category is among those that go left."""
-        found = np.zeros(len(nodes), dtype=bool)
-        use = np.flatnonzero(which & (np.nan_to_num(value, nan=-1.0) >= 0))
-        split, category = self.threshold[nodes[use]].astype(np.int64), value[use].astype(np.int64)
-        place = self.bounds[split] + category // 32
-        inside = place < self.bounds[split + 1]
-        word = self.bits[np.where(inside, place, 0)].astype(np.int64)
-        found[use] = inside & ((word >> (category % 32)) & 1 > 0)
-        return found
+KeyedLines = Mapping[str, str]
+"""Lines of key=value, by key."""
 
 
-def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """An LGBM estimator, a Booster, or the path of a text model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
     if hasattr(model, "get_params") and not model.__sklearn_is_fitted__():
         raise ModelError(f"{type(model).__name__} is not fitted; call fit before the audit")
-    booster = getattr(model, "booster_", model)
-    header, trees, settings = _parsed(booster.model_to_string())
-    ensemble = _ensemble(header, trees, settings, loss)
+    with damage_refused(type(model).__name__, "LightGBM"):
+        header, trees, settings, _ = _parsed(getattr(model, "booster_", model).model_to_string())
+        ensemble = _ensemble(header, [_array(tree, "leaf_value") for tree in trees], settings, loss)
     classes = getattr(model, "classes_", None)
     if getattr(model, "class_weight", None) is not None and loss is None:
         raise class_weighed()
@@ -78,35 +41,64 @@ def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
         return np.asarray(model.predict(raw, pred_leaf=True)).reshape(raw.shape[0], -1)
 
     softmax = classes is None and len(ensemble.base) > 1
-    own: Callable[[Any], NDArray[Any]] | None = None if softmax else lambda raw: np.asarray(model.predict(raw))
-    return tree_estimator(ensemble, Seen(leaf, own, classes, {"library": "LightGBM"}), l2)
+    predict: Callable[[Any], NDArray[Any]] | None = None if softmax else lambda raw: np.asarray(model.predict(raw))
+    return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "LightGBM"}), l2)
 
 
-def _of_file(path: Path, loss: Given, l2: Penalty) -> EstimatorModel:
-    text = stored(path).decode()
-    header, trees, settings = _parsed(text)
-    ensemble = _ensemble(header, trees, settings, loss)
-    width = int(header["max_feature_idx"]) + 1
-
-    names, categories = header.get("feature_names", "").split(), _categories(text)
+def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
+    with damage_refused(path.name, "LightGBM"):
+        header, blocks, settings, categories = _parsed(stored(path).decode())
+        width, names = int(header["max_feature_idx"]) + 1, header.get("feature_names", "").split()
+        trees = [_tree(block, width) for block in blocks]
+        ensemble = _ensemble(header, [tree.values for tree in trees], settings, loss)
 
     def leaf(raw: Any) -> NDArray[Any]:
-        rows = numbers(recoded(named(raw, names, path.name), categories))
-        if rows.shape[1] != width:
-            raise DataError(f"inputs have {rows.shape[1]} columns of numbers, {path.name} was trained on {width}")
-        return np.stack([tree.leaf(rows) for tree in trees], axis=1)
+        return leaves(trees, numbers(recoded(named(raw, names, path.name), categories)), path.name)
 
-    return tree_estimator(ensemble, Seen(leaf, said={"library": f"LightGBM, from {path.name}"}), l2)
+    return tree_estimator(ensemble, TreeSource(leaf, facts={"library": f"LightGBM, from {path.name}"}), l2)
 
 
-def _categories(text: str) -> list[list[Any]]:
-    """The categories of a frame's categorical columns, as they were numbered in training."""
-    line = text.rpartition("pandas_categorical:")[2].strip()
-    return json.loads(line) or [] if line else []
+def _parsed(text: str) -> tuple[KeyedLines, list[KeyedLines], KeyedLines, list[list[Any]]]:
+    """The header, the trees, the settings, and the categories of a frame's columns in the order of their numbers."""
+    trees, end, rest = text.partition("\nend of trees")
+    head, *blocks = trees.split("\nTree=")
+    if not head.startswith("tree") or not end:
+        raise ValueError(f"the text begins with {text[:20]!r} and has {'an' if end else 'no'} end of trees")
+    if [block.split("\n", 1)[0].strip() for block in blocks] != [str(i) for i in range(len(blocks))]:
+        raise ValueError("the trees are not numbered from 0 on")
+    after, _, categories = rest.partition("\npandas_categorical:")
+    settings = [line.strip()[1:-1].partition(": ") for line in after.partition("\nparameters:")[2].splitlines()]
+    columns = json.loads(categories or "null") or []
+    if not isinstance(columns, list) or not all(isinstance(column, list) for column in columns):
+        raise ValueError("pandas_categorical is no list of lists")
+    lines = [_lines(block) for block in blocks]
+    if any(tree.get("is_linear", "0") == "1" for tree in lines):
+        raise refuse("LightGBM", "linear_tree=True", "constant leaves")
+    return _lines(head), lines, {key: value for key, _, value in settings}, columns
 
 
-def _ensemble(header: Mapping[str, str], trees: list[Tree], settings: Mapping[str, str], given: Given) -> Ensemble:
-    objective, *extra = header.get("objective", "custom").split()
+def _lines(block: str) -> KeyedLines:
+    """Lines of key=value; a word alone is a key."""
+    pairs = [(key, value) for key, _, value in (line.partition("=") for line in block.splitlines()) if key]
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands twice in the header, or in one tree")
+    return dict(pairs)
+
+
+def _array(lines: KeyedLines, name: str) -> NDArray[Any]:
+    return np.array(lines[name].split(), dtype=NUMBERS.get(name, np.int64))
+
+
+def _tree(lines: KeyedLines, width: int) -> StoredTree:
+    sets = [_array(lines, name) for name in ("cat_boundaries", "cat_threshold") if lines.get("num_cat", "0") != "0"]
+    tree = StoredTree(*(_array(lines, name) for name in (*SPLITS, "leaf_value")), *sets, width=width)
+    if not int(lines["num_leaves"]) == len(tree.values) == len(tree.left) + 1:
+        raise ValueError(f"a tree of {lines['num_leaves']} leaves has {len(tree.values)} values")
+    return tree
+
+
+def _ensemble(header: KeyedLines, values: Sequence[Array], settings: KeyedLines, given: LossChoice) -> BoostedTrees:
+    objective, *extra = header.get("objective", "custom").split() or ["custom"]
     boosting = settings.get("boosting", "gbdt")
     if "average_output" in header or boosting in ("rf", "dart"):
         raise refuse("LightGBM", f"boosting={boosting!r}", 'boosting="gbdt", or a forest of scikit-learn')
@@ -114,20 +106,22 @@ def _ensemble(header: Mapping[str, str], trees: list[Tree], settings: Mapping[st
         raise refuse("LightGBM", "reg_sqrt=True", "the square root of the targets as targets")
     if any(part.startswith("sigmoid:") and float(part[8:]) != 1 for part in extra):
         raise refuse("LightGBM", f"a {extra[0]}", "sigmoid=1")
-    outputs = int(header["num_tree_per_iteration"])
-    return Ensemble(
-        values=np.concatenate([tree.values for tree in trees]) if trees else np.zeros(0),
-        counts=np.array([len(tree.values) for tree in trees], dtype=np.int64),
-        output=np.arange(len(trees)) % outputs,
+    outputs, trees = int(header["num_tree_per_iteration"]), len(values)
+    if not 0 < outputs <= max(trees, 1) or trees % outputs:
+        raise ValueError(f"{trees} trees for {outputs} outputs")
+    return BoostedTrees(
+        values=np.concatenate([*values, np.zeros(0)]),
+        counts=np.array([len(tree) for tree in values], dtype=np.int64),
+        output=np.arange(trees) % outputs,
         base=np.zeros(outputs),  # LightGBM adds the mean to the leaves of its first tree
         loss=loss_of(objective, _losses(settings), given, "LightGBM"),
-        learning_rate=float(settings.get("learning_rate", 0.1)),
-        l2=float(settings["lambda_l2"]) if "lambda_l2" in settings else None,
+        learning_rate=bounded(settings.get("learning_rate", 0.1)),
+        l2=bounded(settings["lambda_l2"]) if "lambda_l2" in settings else None,
     )
 
 
-def _losses(settings: Mapping[str, str]) -> dict[str, Callable[[], Loss]]:
-    positive = float(settings.get("scale_pos_weight", 1))
+def _losses(settings: KeyedLines) -> dict[str, Callable[[], Loss]]:
+    positive = bounded(settings.get("scale_pos_weight", 1))
     if settings.get("is_unbalance", "0") == "1":
         raise OpaqueError("is_unbalance=True weighs classes by numbers that are not stored; use scale_pos_weight")
     return {
@@ -139,29 +133,3 @@ def _losses(settings: Mapping[str, str]) -> dict[str, Callable[[], Loss]]:
         "gamma": gamma,
         "tweedie": lambda: tweedie(float(settings.get("tweedie_variance_power", 1.5))),
     }
-
-
-def _parsed(text: str) -> tuple[dict[str, str], list[Tree], dict[str, str]]:
-    """The header, the trees and the settings of a text model."""
-    head, *blocks = text.partition("end of trees")[0].split("\nTree=")
-    if not head.startswith("tree"):
-        raise ModelError(f"not a LightGBM text model: it begins with {text[:20]!r}; save one with booster.save_model")
-    after = text.partition("parameters:")[2].splitlines()
-    settings = dict(line[1:-1].split(": ", 1) for line in after if line.startswith("[") and ": " in line)
-    return _pairs(head), [_tree(_pairs(block)) for block in blocks], settings
-
-
-def _pairs(block: str) -> dict[str, str]:
-    """Lines of key=value; a word alone is a key."""
-    return {key: value for key, _, value in (line.partition("=") for line in block.splitlines()) if key}
-
-
-def _tree(found: Mapping[str, str]) -> Tree:
-    if found.get("is_linear", "0") == "1":
-        raise refuse("LightGBM", "linear_tree=True", "constant leaves")
-
-    def numbers_of(name: str) -> NDArray[Any]:
-        return np.array(found.get(name, "").split(), dtype=NUMBERS.get(name, np.int64))
-
-    names = ("left_child", "right_child", "split_feature", "threshold", "decision_type", "leaf_value")
-    return Tree(*(numbers_of(name) for name in (*names, "cat_boundaries", "cat_threshold")))

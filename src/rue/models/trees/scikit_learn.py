@@ -8,25 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.errors import ModelError, OpaqueError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error
-from rue.models.estimator import EstimatorModel
-from rue.models.trees.forest import Forest, forest_model
+from rue.models.trees.forest import Forest, forest_core
 from rue.models.trees.in_bag import in_bag
 from rue.models.trees.tree_estimator import (
-    Given,
-    Seen,
+    LossChoice,
+    TreeSource,
     class_weighed,
     forest_estimator,
+    leaves_of_nodes,
     loss_of,
     refuse,
     tree_estimator,
 )
-from rue.models.trees.tree_model import Ensemble, Penalty
+from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 MEANS = ("squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss")  # criteria whose leaves are means
 
 
-def read(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def read(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """GradientBoosting*, HistGradientBoosting*, RandomForest*, ExtraTrees* or a single tree, fitted."""
     from sklearn.ensemble import (
         GradientBoostingClassifier,
@@ -51,12 +52,12 @@ def read(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
     )
 
 
-def _gradient_boosting(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def _gradient_boosting(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     if "Dummy" not in type(estimator.init_).__name__ and not isinstance(estimator.init_, str):
         raise refuse("scikit-learn", f"init={type(estimator.init_).__name__}", "init=None, or boost its residuals")
     trees = [tree.tree_ for tree in estimator.estimators_.ravel()]
     outputs = estimator.estimators_.shape[1]
-    ensemble = Ensemble(
+    ensemble = BoostedTrees(
         values=estimator.learning_rate * np.concatenate([_leaf_values(tree)[:, 0] for tree in trees]),
         counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),
         output=np.arange(len(trees)) % outputs,
@@ -65,16 +66,18 @@ def _gradient_boosting(estimator: Any, loss: Given, l2: Penalty) -> EstimatorMod
         learning_rate=float(estimator.learning_rate),
         l2=0.0,
     )
-    return tree_estimator(ensemble, _seen(estimator, _applied(estimator.apply, trees)), l2)
+    return tree_estimator(
+        ensemble, _source(estimator, leaves_of_nodes(estimator.apply, [tree.children_left == -1 for tree in trees])), l2
+    )
 
 
-def _histogram(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def _histogram(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     if getattr(estimator, "class_weight", None) is not None and loss is None:
         raise class_weighed()
     predictors = [predictor for round_ in estimator._predictors for predictor in round_]
     leaves = [predictor.nodes["is_leaf"].astype(bool) for predictor in predictors]
     outputs = estimator.n_trees_per_iteration_
-    ensemble = Ensemble(
+    ensemble = BoostedTrees(
         values=np.concatenate([p.nodes["value"][leaf] for p, leaf in zip(predictors, leaves, strict=True)]),
         counts=np.array([leaf.sum() for leaf in leaves], dtype=np.int64),
         output=np.arange(len(predictors)) % outputs,
@@ -90,18 +93,18 @@ def _histogram(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
         categories, where = estimator._bin_mapper.make_known_categories_bitsets()
         return np.stack([tree.predict(rows, categories, where, 1) for tree in numbered], axis=1)
 
-    return tree_estimator(ensemble, _seen(estimator, leaf_of), l2)
+    return tree_estimator(ensemble, _source(estimator, leaf_of), l2)
 
 
 def _numbered(predictor: Any, leaf: NDArray[np.bool_]) -> Any:
-    """The same tree predicting the number of the leaf: there is no other way to ask for it."""
+    """A copy of the tree that predicts the number of the leaf, for which scikit-learn has no method."""
     twin = copy(predictor)
     twin.nodes = predictor.nodes.copy()
     twin.nodes["value"] = np.cumsum(leaf) - 1
     return twin
 
 
-def _forest(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def _forest(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     if loss is not None or l2 is not None:
         raise ModelError("a forest averages leaf means and has neither loss nor penalty; leave loss and l2 out")
     if estimator.criterion not in MEANS:
@@ -114,7 +117,7 @@ def _forest(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
     if isinstance(classes, list):
         raise refuse("scikit-learn", "a forest of several labels", "one forest for each label")
     trees = [tree.tree_ for tree in getattr(estimator, "estimators_", [estimator])]  # one tree is a forest too
-    core = forest_model(
+    core = forest_core(
         Forest(
             values=np.concatenate([_leaf_values(tree) for tree in trees]),
             counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),
@@ -123,25 +126,14 @@ def _forest(estimator: Any, loss: Given, l2: Penalty) -> EstimatorModel:
             in_bag=lambda weight: in_bag(estimator, weight),
         )
     )
-    return forest_estimator(core, _seen(estimator, _applied(estimator.apply, trees)))
+    return forest_estimator(
+        core, _source(estimator, leaves_of_nodes(estimator.apply, [tree.children_left == -1 for tree in trees]))
+    )
 
 
-def _seen(estimator: Any, leaf: Callable[[Any], NDArray[Any]]) -> Seen:
-    classes = getattr(estimator, "classes_", None)
-    said = {"library": "scikit-learn", "estimator": type(estimator).__name__}
-    return Seen(leaf, lambda raw: np.asarray(estimator.predict(raw)), classes, said)
-
-
-def _applied(apply: Callable[[Any], NDArray[Any]], trees: list[Any]) -> Callable[[Any], NDArray[Any]]:
-    """From the nodes `apply` names to leaves counted from zero."""
-    places = [np.cumsum(tree.children_left == -1) - 1 for tree in trees]
-
-    def leaf(raw: Any) -> NDArray[Any]:
-        nodes = np.asarray(apply(raw)).astype(np.int64)
-        nodes = nodes.reshape(len(nodes), -1)  # round by round, and in each class by class
-        return np.stack([place[nodes[:, t]] for t, place in enumerate(places)], axis=1)
-
-    return leaf
+def _source(estimator: Any, leaf: Callable[[Any], NDArray[Any]]) -> TreeSource:
+    facts = {"library": "scikit-learn", "estimator": type(estimator).__name__}
+    return TreeSource(leaf, lambda raw: np.asarray(estimator.predict(raw)), getattr(estimator, "classes_", None), facts)
 
 
 def _leaf_values(tree: Any) -> NDArray[np.float64]:

@@ -1,71 +1,77 @@
-"""A tree ensemble as its users see it: what all readers of tree libraries end with."""
+"""A tree ensemble with its raw tables, targets and predictions: what all readers of tree libraries end with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rue.core.arrays import Whole
 from rue.core.concepts import Facts, Response
-from rue.core.errors import DataError, OpaqueError, RueError
+from rue.core.errors import DataError, ModelError, OpaqueError, RueError
+from rue.core.model import Model
 from rue.losses import Loss, as_loss
-from rue.models.estimator import EstimatorModel
+from rue.models.estimator import EstimatorBoundary
 from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
 from rue.models.tables import described, table
-from rue.models.trees.forest import ForestModel
-from rue.models.trees.tree_model import LEAVES, Ensemble, Penalty, tree_model
+from rue.models.trees.forest import NO_BAG, NO_OBJECTIVE, ForestCore, ForestReading
+from rue.models.trees.tree_model import LEAVES, BoostedTrees, LeafPenalty, TreeReading, through_few_numbers, tree_core
 
-LOGARITHMS = ("poisson", "gamma", "tweedie")
+LARGEST_LOG = 709  # exp of more overflows in float64
 
-Given = str | Loss | Callable[..., Tensor] | None
-Leaf = Callable[[Any], NDArray[Any]]
+LossChoice = str | Loss | Callable[..., Tensor] | None
+"""The loss a user names for an ensemble; None where the ensemble knows it."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """How an ensemble meets its users."""
+class TreeSource:
+    """Where an ensemble's leaves, predictions and classes come from: a live estimator, a booster, or a file."""
 
-    leaf: Leaf = field(repr=False)  # a raw table as leaves (n, T)
-    own: Callable[[Any], NDArray[Any]] | None = field(default=None, repr=False)  # its predictions; None: from outputs
+    leaf: Callable[[Any], NDArray[Any]] = field(repr=False)  # from a raw table to leaves (n, T)
+    predict: Callable[[Any], NDArray[Any]] | None = field(default=None, repr=False)  # None: computed from the outputs
     classes: NDArray[Any] | None = field(default=None, repr=False)
-    said: Facts = field(default_factory=dict, repr=False)
+    facts: Facts = field(default_factory=dict, repr=False)
 
 
-def tree_estimator(ensemble: Ensemble, seen: Seen, l2: Penalty) -> EstimatorModel:
+def tree_estimator(ensemble: BoostedTrees, source: TreeSource, l2: LeafPenalty) -> Model:
     """Put an ensemble and its raw tables, targets and predictions together."""
-    core = tree_model(ensemble, l2)
-    decides = ensemble.loss.family.decision
-    classes = seen.classes
-    if classes is None and decides == "largest":  # softmax is no response of one output: the answer is the label
+    _check_settings(ensemble)
+    core, reading = tree_core(ensemble, l2), TreeReading()
+    classes = source.classes
+    if classes is None and ensemble.loss.family.decision == "largest":  # the prediction is a label, not a softmax
         classes = np.arange(core.k)
     response = None if classes is not None else _response(ensemble.loss)
-
-    features = _features(seen)
+    features = _features(source)
 
     def from_outputs(inputs: Any) -> NDArray[Any]:
-        outputs = core.predict(core.theta, core.read(features(inputs))).numpy()
+        outputs = core.predict(core.theta, reading.read(core, features(inputs))).numpy()
         if classes is not None:
             return classes[outputs.argmax(1) if core.k > 1 else (outputs[:, 0] > 0).astype(int)]
         made = outputs if response is None else response.value(outputs)
         return made[:, 0] if core.k == 1 else made
 
-    own = from_outputs if seen.own is None else seen.own
-    encode = np.asarray if classes is None else partial(label_codes, classes=classes)
-    return EstimatorModel(core, features, own, encode, response, classes, seen.said)
+    predict = from_outputs if source.predict is None else source.predict
+    encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
+    boundary = EstimatorBoundary(reading, features, predict, encode, response, classes)
+    return Model(core, boundary, source.facts, quick=through_few_numbers)
 
 
-def forest_estimator(core: ForestModel, seen: Seen) -> EstimatorModel:
+def forest_estimator(core: ForestCore, source: TreeSource) -> Model:
     """Put a forest and its raw tables, targets and predictions together."""
-    assert seen.own is not None
-    encode = np.asarray if seen.classes is None else partial(label_codes, classes=seen.classes)
-    return EstimatorModel(core, _features(seen), seen.own, encode, None, seen.classes, seen.said)
+    assert source.predict is not None
+    classes = source.classes
+    encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
+    boundary = EstimatorBoundary(ForestReading(), _features(source), source.predict, encode, None, classes)
+    blind = None if core.forest.bootstrap else NO_BAG
+    return Model(core, boundary, source.facts, no_objective=NO_OBJECTIVE, blind=blind)
 
 
-def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: Given, library: str) -> Loss:
+def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: LossChoice, library: str) -> Loss:
     """The loss an objective stands for; one that is given is believed."""
     if given is not None:
         return as_loss(given)
@@ -78,26 +84,48 @@ def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: Give
     )
 
 
-def refuse(library: str, found: str, wanted: str) -> OpaqueError:
+def leaves_of_nodes(nodes: Callable[[Any], Any], is_leaf: Sequence[NDArray[np.bool_]]) -> Callable[[Any], Whole]:
+    """From the nodes (n, T) that a library names for a table to leaves counted from zero in every tree."""
+    places = [np.cumsum(leaf) - 1 for leaf in is_leaf]
+
+    def leaf(raw: Any) -> Whole:
+        node = np.asarray(nodes(raw)).astype(np.int64).reshape(raw.shape[0], -1)
+        return np.stack([place[node[:, t]] for t, place in enumerate(places)], axis=1)
+
+    return leaf
+
+
+def refuse(library: str, setting: str, wanted: str) -> OpaqueError:
     """The error for an ensemble that is not a plain sum of its leaf values."""
-    return OpaqueError(f"{library} has {found} here, which is no plain sum of leaf values; use {wanted}")
+    return OpaqueError(f"{library} has {setting} here, which is no plain sum of leaf values; use {wanted}")
 
 
 def class_weighed() -> OpaqueError:
-    """The error for classes whose weights only the training knew."""
+    """The error for class weights that are not stored with the model."""
     return OpaqueError(
         'class_weight weighs rows unknown to the audit; say loss="bernoulli" or "cross_entropy" and give '
         "rue.Data(X, y, weight=sklearn.utils.class_weight.compute_sample_weight(class_weight, y))"
     )
 
 
-def _features(seen: Seen) -> Callable[[Any], Any]:
+def _check_settings(ensemble: BoostedTrees) -> None:
+    rate, l2 = ensemble.learning_rate, ensemble.l2 or 0.0
+    if not (rate > 0 and l2 >= 0 and isfinite(max(l2, 1.0) / rate)):
+        raise ModelError(f"the trees have learning rate {rate:g} and l2 {l2:g}, expected above 0 and at least 0")
+    largest = max(np.abs(part).max(initial=0.0) for part in (ensemble.values, ensemble.base))
+    if ensemble.loss.family.link == "log" and largest > LARGEST_LOG:
+        raise ModelError(f"the trees have leaf values beyond ±{LARGEST_LOG}, which are logarithms of no mean")
+    if ensemble.loss.family.decision == "largest" and len(ensemble.base) < 2:
+        raise ModelError(f"the trees have one output, {ensemble.loss.name} wants one for each class")
+
+
+def _features(source: TreeSource) -> Callable[[Any], Any]:
     def features(inputs: Any) -> Any:
         raw = table(inputs)
         if not raw.shape[0]:
             raise DataError("there are no rows; give at least one")
         try:
-            return {LEAVES: seen.leaf(raw), **described(raw)}
+            return {LEAVES: source.leaf(raw), **described(raw)}
         except RueError:
             raise
         except Exception as error:  # each library has its own
@@ -107,6 +135,6 @@ def _features(seen: Seen) -> Callable[[Any], Any]:
 
 
 def _response(loss: Loss) -> Response | None:
-    if loss.name.startswith(LOGARITHMS):
+    if loss.family.link == "log":
         return Exponential()
     return Logistic() if loss.family.decision == "signs" else None

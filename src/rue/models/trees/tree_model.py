@@ -1,17 +1,17 @@
 """A boosted ensemble with its structure held fixed: linear in its leaf values, f_k(x) = base_k + Σₜ θ[leafₜ(x)]."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
-from typing import Any, NoReturn, Self
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.concepts import Batches, Facts, Family, Inputs, Model
+from rue.core.concepts import Facts, Family, Inputs
 from rue.core.errors import ModelError, SettingError
 from rue.losses import Loss
 from rue.models.reading import read_leaf
@@ -22,13 +22,17 @@ LEAVES = "leaves"  # the part of the inputs that predicts: a leaf of each tree, 
 MANY = SIZE  # leaf values above which they are seen through a projection
 FEW = 1_024  # numbers that a quick look at many leaves takes
 LEAST = 2.0  # the l2 that shrinking every tree is worth: see `leaf_penalty`
+HELD_FIXED = (
+    "the structure of the trees: a new training set moves the leaf values only, so that the plain variance is too "
+    "small where splits would move"
+)
 
-Penalty = float | Mapping[str, float] | None
+LeafPenalty = float | Mapping[str, float] | None
 
 
 @dataclass(frozen=True)
-class Ensemble:
-    """What a reader finds: T trees, the leaf values of all, and what they were grown for."""
+class BoostedTrees:
+    """What a reader takes from a library or a file: T trees, their leaf values, and what they were grown for."""
 
     values: NDArray[np.float64] = field(repr=False)  # (d,), tree after tree
     counts: NDArray[np.int64] = field(repr=False)  # (T,), leaves of each tree
@@ -40,14 +44,14 @@ class Ensemble:
 
 
 @dataclass(frozen=True)
-class TreeModel:
+class TreeCore:
     """The four functions of an ensemble; inputs are leaves (n, T), and points that distances are measured on.
 
     With many leaves theta is not the leaf values but z, zero, of a random projection of them: predictions are always
     those of all leaf values.
     """
 
-    ensemble: Ensemble
+    ensemble: BoostedTrees
     theta: Tensor = field(repr=False)
     l2: float  # λ of ½λ‖θ‖²
     why: str  # this λ
@@ -55,21 +59,19 @@ class TreeModel:
 
     @property
     def stated(self) -> bool:
-        """Read off the ensemble."""
+        """The penalty is read off the ensemble."""
         return True
 
     @property
     def family(self) -> Family:
         """The loss knows; leaf values are settled tree by tree."""
-        return replace(self.ensemble.loss.family, stationary=False, grown=True)
-
-    @property
-    def response(self) -> None:
-        """That of an estimator is around this."""
-
-    @property
-    def classes(self) -> None:
-        """Those of an estimator are around this."""
+        return replace(
+            self.ensemble.loss.family,
+            stationary=False,
+            grown=True,
+            projected=self.projection is not None,
+            held_fixed=HELD_FIXED,
+        )
 
     @cached_property
     def _first(self) -> Tensor:
@@ -104,18 +106,10 @@ class TreeModel:
             return outputs
         return outputs + self.projection.features(leaf, self._output, self.k) @ theta
 
-    def loss(self, outputs: Tensor, targets: Any) -> Tensor:
-        """Loss of each example (n,)."""
-        return self.ensemble.loss.value(outputs, targets)
-
-    def loss_hessian(self, outputs: Tensor, targets: Any) -> Tensor | None:
-        """In closed form for named losses."""
-        hessian = self.ensemble.loss.hessian
-        return None if hessian is None else hessian(outputs, targets)
-
-    def coupling(self, outputs: Tensor, targets: Any, weight: Tensor) -> NoReturn:  # noqa: ARG002  the protocol's
-        """No tree library we read trains coupled rows."""
-        raise ModelError(f"loss {self.ensemble.loss.name} of an ensemble of trees has no coupled rows; use a module")
+    @property
+    def loss(self) -> Loss:
+        """What the trees were grown for."""
+        return self.ensemble.loss
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½λ‖θ‖²; a projection keeps lengths, so that λ stays."""
@@ -135,24 +129,10 @@ class TreeModel:
         rows[torch.arange(len(leaf))[:, None], self._output, leaf] = 1.0
         return rows
 
-    def answer(self, inputs: Any) -> None:
-        """The outputs are the prediction."""
-
-    def read(self, inputs: Any) -> Inputs:
-        """Leaves (n, T) as whole numbers, points (n, p) and levels (n, q)."""
-        leaf = torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32)
-        return {LEAVES: leaf.reshape(len(leaf), -1), **as_points(inputs)}
-
-    def read_targets(self, targets: Any) -> Any:
-        """What the loss takes, in float64."""
-        read = read_leaf(targets, self._values, whole_numbers_in_frames=True)
-        fit_targets = self.ensemble.loss.fit_targets
-        fitted = read if fit_targets is None else fit_targets(read, self.k)
-        return fitted.double() if fitted.is_floating_point() else fitted
-
-    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> Self:  # noqa: ARG002  same
-        """All is known."""
-        return self
+    def contents(self) -> Iterator[Tensor]:
+        """Leaf values, and the number of leaves of each tree."""
+        yield self._values
+        yield torch.from_numpy(self.ensemble.counts)
 
     def describe(self) -> Facts:
         """Loss, size, what is held fixed, and how λ was chosen."""
@@ -165,8 +145,7 @@ class TreeModel:
             "l2_given": True,
             "trees": len(self.ensemble.counts),
             "structure": "exact leaf values" if self.projection is None else projected,
-            "held_fixed": "the structure of the trees: a new training set moves the leaf values only, so that the "
-            "plain variance is too small where splits would move",
+            "held_fixed": HELD_FIXED,
             "dtype": "float64",
             "device": "cpu",
         }
@@ -175,32 +154,41 @@ class TreeModel:
         return inputs[LEAVES].long() + self._first
 
 
-def tree_model(ensemble: Ensemble, l2: Penalty = None, *, size: int | None = None) -> TreeModel:
-    """The model of an ensemble; `size` asks for a projection to that many numbers, else many leaves do."""
+class TreeReading:
+    """Leaves and points of a table, and targets, as an ensemble takes them."""
+
+    def read(self, core: TreeCore, inputs: Any) -> Inputs:  # noqa: ARG002  as the others
+        """Leaves (n, T) as whole numbers, points (n, p) and levels (n, q)."""
+        leaf = torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32)
+        return {LEAVES: leaf.reshape(len(leaf), -1), **as_points(inputs)}
+
+    def read_targets(self, core: TreeCore, targets: Any) -> Any:
+        """What the loss takes, in float64."""
+        read = read_leaf(targets, torch.from_numpy(core.ensemble.values), whole_numbers_in_frames=True)
+        fit_targets = core.loss.fit_targets
+        fitted = read if fit_targets is None else fit_targets(read, core.k)
+        return fitted.double() if fitted.is_floating_point() else fitted
+
+
+def tree_core(ensemble: BoostedTrees, l2: LeafPenalty = None, *, size: int | None = None) -> TreeCore:
+    """The core of an ensemble; `size` asks for a projection to that many numbers, else many leaves do."""
     if not len(ensemble.counts):
         raise ModelError("the ensemble has no trees; train it for at least one round")
     value, why = leaf_penalty(ensemble, l2)
     d = len(ensemble.values)
     size = SIZE if size is None and d > MANY else size
     if size is None:
-        return TreeModel(ensemble, torch.from_numpy(ensemble.values), value, why)
+        return TreeCore(ensemble, torch.from_numpy(ensemble.values), value, why)
     projection = LeafProjection.drawn(d, size)
-    return TreeModel(ensemble, torch.zeros(projection.size, dtype=torch.float64), value, why, projection)
+    return TreeCore(ensemble, torch.zeros(projection.size, dtype=torch.float64), value, why, projection)
 
 
-def few_numbers(model: Model) -> Model:
-    """An ensemble of many leaves seen through `FEW` numbers, in or out of an estimator; any other model as it is.
-
-    Enough for a spread, and a tenth of the time.
-    """
-    core: Any = getattr(model, "core", model)
-    if not isinstance(core, TreeModel) or core.theta.numel() <= FEW:
-        return model
-    seen = tree_model(core.ensemble, core.l2, size=FEW)
-    return seen if core is model else replace(model, core=seen)  # type: ignore[type-var]
+def through_few_numbers(core: TreeCore) -> TreeCore:
+    """An ensemble of many leaves seen through `FEW` numbers: enough for a spread, and a tenth of the time."""
+    return core if core.theta.numel() <= FEW else tree_core(core.ensemble, core.l2, size=FEW)
 
 
-def leaf_penalty(ensemble: Ensemble, l2: Penalty) -> tuple[float, str]:
+def leaf_penalty(ensemble: BoostedTrees, l2: LeafPenalty) -> tuple[float, str]:
     """λ of the leaf values taken together, and why.
 
     Boosting sums trees that are each shrunk by the learning rate: λ = l2/rate. Shrinking itself regularises, about as

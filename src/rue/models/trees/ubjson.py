@@ -1,29 +1,27 @@
-"""A reader of Universal Binary JSON, the format of XGBoost's .ubj files: data only, no code is run."""
+"""A reader of Universal Binary JSON as XGBoost writes it in .ubj files: data only, no code is run."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rue.core.errors import ModelError
-
-NUMBERS = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
+WHOLE = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8"}
+NUMBERS = {**WHOLE, b"d": ">f4", b"D": ">f8"}
 WORDS = {b"Z": None, b"T": True, b"F": False}
+DEEPEST = 32  # levels of nesting; XGBoost's files have seven
 
 
 def decode(data: bytes) -> Any:
-    """What JSON would have held; arrays of one type of number become NumPy arrays.
+    """What JSON would have held; arrays of one type of number become NumPy arrays. Broken data is a ValueError.
 
     >>> decode(b"{i\\x01a[$i#i\\x02\\x05\\x06i\\x01bSi\\x02hi}")
     {'a': array([5, 6], dtype=int8), 'b': 'hi'}
     """
     source = _Source(data)
     try:
-        return source.value(source.take(1))
-    except (IndexError, ValueError, KeyError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(
-            f"not a UBJSON file, or a broken one ({error!r} at byte {source.at} of {len(data)}); save the model again"
-        ) from error
+        return source.value(source.take(1), 0)
+    except ValueError as error:
+        raise ValueError(f"no UBJSON: {error} at byte {source.at} of {len(data)}") from error
 
 
 @dataclass
@@ -35,64 +33,60 @@ class _Source:
 
     def take(self, count: int) -> bytes:
         """The next bytes."""
-        if count < 0 or self.at + count > len(self.data):
-            raise IndexError(f"{count} bytes wanted")
+        if not 0 <= count <= len(self.data) - self.at:
+            raise ValueError(f"{count} bytes announced, {len(self.data) - self.at} left")
         self.at += count
         return self.data[self.at - count : self.at]
 
-    def value(self, marker: bytes) -> Any:
-        """A value whose type is known."""
+    def value(self, marker: bytes, depth: int) -> Any:
+        """The value that follows a marker of its type."""
+        if depth > DEEPEST:
+            raise ValueError(f"nested deeper than {DEEPEST} levels")
         if marker == b"{":
-            return self._object()
+            return self._object(depth)
         if marker == b"[":
-            return self._array()
-        if marker in (b"S", b"H"):
+            return self._array(depth)
+        if marker == b"S":
             return self._text()
-        if marker == b"C":
-            return self.take(1).decode()
-        return WORDS[marker] if marker in WORDS else self._number(marker)
+        return WORDS[marker] if marker in WORDS else self._number(marker, NUMBERS)
 
-    def _number(self, marker: bytes) -> int | float:
-        kind = np.dtype(NUMBERS[marker])
-        found: int | float = np.frombuffer(self.take(kind.itemsize), kind)[0].item()
-        return found
+    def _number(self, marker: bytes, known: dict[bytes, str]) -> Any:
+        if marker not in known:
+            raise ValueError(f"unknown type {marker!r}")
+        dtype = np.dtype(known[marker])
+        return np.frombuffer(self.take(dtype.itemsize), dtype)[0].item()
 
     def _length(self) -> int:
-        return int(self._number(self.take(1)))
+        return int(self._number(self.take(1), WHOLE))
 
     def _text(self) -> str:
         return self.take(self._length()).decode()
 
-    def _counted(self) -> tuple[bytes | None, int | None]:
-        """The type and the number of what follows, where they are said beforehand."""
-        kind = count = None
-        if self.data[self.at : self.at + 1] == b"$":
-            self.take(1)
+    def _skip(self, marker: bytes) -> bool:
+        """Whether a marker comes next, which is then passed."""
+        comes = self.data[self.at : self.at + 1] == marker
+        self.at += comes
+        return comes
+
+    def _array(self, depth: int) -> Any:
+        if self._skip(b"$"):
             kind = self.take(1)
-        if self.data[self.at : self.at + 1] == b"#":
-            self.take(1)
-            count = self._length()
-        return kind, count
-
-    def _array(self) -> Any:
-        kind, count = self._counted()
-        if kind in NUMBERS and count is not None:
+            if kind not in NUMBERS or not self._skip(b"#"):
+                raise ValueError(f"an array of type {kind!r}, or without a length")
             dtype = np.dtype(NUMBERS[kind])
-            return np.frombuffer(self.take(count * dtype.itemsize), dtype).astype(dtype.newbyteorder("="))
-        if count is not None:
-            return [self.value(kind or self.take(1)) for _ in range(count)]
-        found = []
-        while (marker := self.take(1)) != b"]":
-            found.append(self.value(marker))
-        return found
+            return np.frombuffer(self.take(self._length() * dtype.itemsize), dtype).astype(dtype.newbyteorder("="))
+        if self._skip(b"#"):  # every value takes a byte at least: a length beyond the file ends at its end
+            return [self.value(self.take(1), depth + 1) for _ in range(self._length())]
+        values = []
+        while not self._skip(b"]"):
+            values.append(self.value(self.take(1), depth + 1))
+        return values
 
-    def _object(self) -> dict[str, Any]:
-        kind, count = self._counted()
-        found: dict[str, Any] = {}
-        while count is None or len(found) < count:
-            if count is None and self.data[self.at : self.at + 1] == b"}":
-                self.take(1)
-                break
+    def _object(self, depth: int) -> dict[str, Any]:
+        pairs: dict[str, Any] = {}
+        while not self._skip(b"}"):
             name = self._text()
-            found[name] = self.value(kind or self.take(1))
-        return found
+            if name in pairs:
+                raise ValueError(f"{name!r} twice in one object")
+            pairs[name] = self.value(self.take(1), depth + 1)
+        return pairs

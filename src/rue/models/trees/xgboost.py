@@ -1,50 +1,30 @@
 """XGBoost: boosters, estimators, and JSON or UBJSON model files read without XGBoost."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.core.arrays import Whole
-from rue.core.errors import DataError, ModelError
+from rue.core.arrays import Array, Whole
+from rue.core.errors import ModelError
+from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
-from rue.models.estimator import EstimatorModel
 from rue.models.tables import named, numbers, stored
-from rue.models.trees.tree_estimator import Given, Seen, loss_of, refuse, tree_estimator
-from rue.models.trees.tree_model import Ensemble, Penalty
-from rue.models.trees.tree_walk import walk
+from rue.models.trees.stored_tree import MISSING_LEFT, NAN_MISSING, StoredTree, bounded, damage_refused, leaves
+from rue.models.trees.tree_estimator import LossChoice, TreeSource, leaves_of_nodes, loss_of, refuse, tree_estimator
+from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 from rue.models.trees.ubjson import decode
 
 RATE = 0.3  # XGBoost's default learning rate, where a file does not say
 
-
-@dataclass(frozen=True)
-class Tree:
-    """The arrays of one tree; XGBoost numbers all nodes alike, so its leaves are counted here."""
-
-    left: Whole = field(repr=False)  # of inner nodes, by number; negative: ~leaf
-    right: Whole = field(repr=False)
-    feature: Whole = field(repr=False)
-    threshold: NDArray[np.float32] = field(repr=False)
-    default_left: NDArray[np.bool_] = field(repr=False)
-    values: NDArray[np.float64] = field(repr=False)  # of its leaves
-    number: Whole = field(repr=False)  # of each node, its place among the leaves
-
-    def leaf(self, rows: NDArray[np.float32]) -> Whole:
-        """The leaf of each row (n, p), compared in float32 as XGBoost does."""
-
-        def goes_left(nodes: Whole, at: Whole) -> NDArray[np.bool_]:
-            value = rows[at, self.feature[nodes]]
-            return np.where(np.isnan(value), self.default_left[nodes], value < self.threshold[nodes])
-
-        return walk(self.left, self.right, goes_left, len(rows))
+JsonObject = Mapping[str, Any]
+"""A JSON object of a stored model, such as one tree, by the names of its parts."""
 
 
-def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
+def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """An XGB estimator, a Booster, or the path of a JSON or UBJSON model file."""
     if isinstance(model, str | Path):
         return _of_file(Path(model), loss, l2)
@@ -54,20 +34,20 @@ def read(model: Any, loss: Given, l2: Penalty) -> EstimatorModel:
     booster = model.get_booster() if estimator else model
     settings = json.loads(booster.save_config())["learner"]["gradient_booster"].get("tree_train_param", {})
     rounds = model._get_iteration_range(None) if estimator else (0, 0)  # early stopping: the best ones
-    learner = decode(bytes(booster[rounds[0] : rounds[1]].save_raw("ubj") if rounds[1] else booster.save_raw("ubj")))
-    trees = _trees(learner["learner"], categories=True)
-    ensemble = _ensemble(learner["learner"], trees, settings, loss)
+    learner = decode(bytes((booster[rounds[0] : rounds[1]] if rounds[1] else booster).save_raw("ubj")))["learner"]
+    with damage_refused(type(model).__name__, "XGBoost"):
+        trees = _trees(learner)
+        ensemble = _ensemble(learner, [_leaf_values(tree) for tree in trees], settings, loss)
     classes = getattr(model, "classes_", None)
 
-    def leaf(raw: Any) -> NDArray[Any]:
-        found = model.apply(raw) if estimator else booster.predict(_matrix(booster, raw), pred_leaf=True)
-        nodes = np.asarray(found).astype(np.int64).reshape(raw.shape[0], -1)
-        return np.stack([tree.number[nodes[:, t]] for t, tree in enumerate(trees)], axis=1)
+    def nodes(raw: Any) -> Any:
+        return model.apply(raw) if estimator else booster.predict(_matrix(booster, raw), pred_leaf=True)
 
     softmax = classes is None and len(ensemble.base) > 1
-    predict = model.predict if estimator else lambda raw: booster.predict(_matrix(booster, raw))
-    own: Callable[[Any], NDArray[Any]] | None = None if softmax else lambda raw: np.asarray(predict(raw))
-    return tree_estimator(ensemble, Seen(leaf, own, classes, {"library": "XGBoost"}), l2)
+    outputs = model.predict if estimator else lambda raw: booster.predict(_matrix(booster, raw))
+    predict: Callable[[Any], NDArray[Any]] | None = None if softmax else lambda raw: np.asarray(outputs(raw))
+    leaf = leaves_of_nodes(nodes, [_children(tree)[0] < 0 for tree in trees])
+    return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "XGBoost"}), l2)
 
 
 def _matrix(booster: Any, raw: Any) -> Any:
@@ -77,53 +57,118 @@ def _matrix(booster: Any, raw: Any) -> Any:
     return DMatrix(raw, feature_names=names, enable_categorical=True)
 
 
-def _of_file(path: Path, loss: Given, l2: Penalty) -> EstimatorModel:
-    try:
-        found = decode(stored(path)) if path.suffix == ".ubj" else json.loads(stored(path))
-        learner = found["learner"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path.name} is no XGBoost model ({error!r}); save one with booster.save_model") from error
-    trees = _trees(learner, categories=False)
-    ensemble = _ensemble(learner, trees, {}, loss)
-    width = int(learner["learner_model_param"]["num_feature"])
+def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
+    with damage_refused(path.name, "XGBoost"):
+        data = stored(path)
+        learner = (decode(data) if path.suffix == ".ubj" else json.loads(data, object_pairs_hook=_object))["learner"]
+        width, names = int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("feature_names is no list of names")
+        trees = [_tree(tree, width) for tree in _trees(learner)]
+        ensemble = _ensemble(learner, [tree.values for tree in trees], {}, loss)
 
     def leaf(raw: Any) -> NDArray[Any]:
-        rows = numbers(named(raw, learner.get("feature_names", []), path.name), np.float32)
-        if rows.shape[1] != width:
-            raise DataError(f"inputs have {rows.shape[1]} columns of numbers, {path.name} was trained on {width}")
-        return np.stack([tree.leaf(rows) for tree in trees], axis=1)
+        return leaves(trees, numbers(named(raw, names, path.name), np.float32), path.name)
 
-    return tree_estimator(ensemble, Seen(leaf, said={"library": f"XGBoost, from {path.name}"}), l2)
+    return tree_estimator(ensemble, TreeSource(leaf, facts={"library": f"XGBoost, from {path.name}"}), l2)
 
 
-def _ensemble(learner: Mapping[str, Any], trees: list[Tree], settings: Mapping[str, str], given: Given) -> Ensemble:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return dict(pairs)
+
+
+def _trees(learner: JsonObject) -> Sequence[JsonObject]:
+    booster = learner["gradient_booster"]
+    if booster["name"] != "gbtree":
+        raise refuse("XGBoost", f"booster={booster['name']!r}", 'booster="gbtree"')
+    trees: Sequence[JsonObject] = booster["model"]["trees"]
+    if any(int(tree["tree_param"].get("size_leaf_vector", 1)) > 1 for tree in trees):
+        raise refuse("XGBoost", 'multi_strategy="multi_output_tree"', 'multi_strategy="one_output_per_tree"')
+    return trees
+
+
+def _tree(tree: JsonObject, width: int) -> StoredTree:
+    """Number splits and leaves apart; XGBoost, which numbers all nodes alike, goes left below a float32 threshold."""
+    if np.any(_array(tree, "split_type", np.int64) if "split_type" in tree else 0):
+        raise ModelError(
+            "the file has categorical splits, which are not read from files; load it with XGBoost and wrap the Booster"
+        )
+    left, right = _children(tree)
+    split = left >= 0
+    number = np.where(split, np.cumsum(split) - 1, ~(np.cumsum(~split) - 1))
+    threshold = _array(tree, "split_conditions", np.float32)[split]
+    return StoredTree(
+        left=number[left[split]],
+        right=number[right[split]],
+        feature=_array(tree, "split_indices", np.int64)[split],
+        threshold=np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64),
+        kind=np.where(_array(tree, "default_left", np.int64)[split] != 0, NAN_MISSING | MISSING_LEFT, NAN_MISSING),
+        values=_leaf_values(tree),
+        width=width,
+    )
+
+
+def _children(tree: JsonObject) -> tuple[Whole, Whole]:
+    """The numbers of the nodes to the left and right of each node, -1 for leaves."""
+    left, right = (_array(tree, name, np.int64) for name in ("left_children", "right_children"))
+    if not np.array_equal(left >= 0, right >= 0) or min(left.min(), right.min()) < -1:
+        raise ValueError("a node has one child")
+    return left, right
+
+
+def _leaf_values(tree: JsonObject) -> Array:
+    return _array(tree, "split_conditions", np.float32)[_children(tree)[0] < 0].astype(np.float64)
+
+
+def _array(tree: JsonObject, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    """Numbers (nodes,) that `dtype` can hold; a number too large for float32 becomes infinite."""
+    array = np.asarray(tree[name])
+    if array.shape != (len(tree["left_children"]),):
+        raise ValueError(f"{name} has shape {array.shape} in a tree of {len(tree['left_children'])} nodes")
+    with np.errstate(over="ignore"):
+        return array.astype(dtype, casting="same_kind" if dtype is np.float32 else "safe")
+
+
+def _ensemble(
+    learner: JsonObject, values: Sequence[Array], settings: Mapping[str, str], given: LossChoice
+) -> BoostedTrees:
     objective: str = learner["objective"]["name"]
     shape = learner["learner_model_param"]
     outputs = max(1, int(shape["num_class"]))
     if int(shape.get("num_target", 1)) > 1:
         raise refuse("XGBoost", "several targets", "one estimator for each target")
     loss = loss_of(objective, _losses(learner["objective"]), given, "XGBoost")
-    score = np.array(json.loads(shape["base_score"]), dtype=np.float32).astype(np.float64).reshape(-1)
-    return Ensemble(
-        values=np.concatenate([tree.values for tree in trees]) if trees else np.zeros(0),
-        counts=np.array([len(tree.values) for tree in trees], dtype=np.int64),
-        output=np.asarray(learner["gradient_booster"]["model"]["tree_info"], dtype=np.int64),
-        base=np.broadcast_to(_margin(score, objective), (outputs,)).copy(),
+    output = np.asarray(learner["gradient_booster"]["model"]["tree_info"], dtype=np.int64)
+    fits = output.shape == (len(values),) and bool(((output >= 0) & (output < outputs)).all())
+    if not fits or outputs > max(len(values), 1):
+        raise ValueError(f"{len(values)} trees for {outputs} outputs do not fit tree_info")
+    return BoostedTrees(
+        values=np.concatenate([*values, np.zeros(0)]),
+        counts=np.array([len(tree) for tree in values], dtype=np.int64),
+        output=output,
+        base=np.broadcast_to(_margin(shape["base_score"], objective), (outputs,)).copy(),
         loss=loss,
-        learning_rate=round(float(settings.get("learning_rate", settings.get("eta", RATE))), 7),  # kept in float32
-        l2=float(settings["reg_lambda"]) if "reg_lambda" in settings else None,
+        learning_rate=round(bounded(settings.get("learning_rate", settings.get("eta", RATE))), 7),  # kept in float32
+        l2=bounded(settings["reg_lambda"]) if "reg_lambda" in settings else None,
     )
 
 
-def _margin(score: NDArray[np.float64], objective: str) -> NDArray[np.float64]:
+def _margin(base_score: str, objective: str) -> Array:
     """`base_score` is stored as a prediction, except for several classes: undo the link."""
-    if objective in ("binary:logistic", "reg:logistic"):
-        return np.log(score / (1 - score))
-    return np.log(score) if objective in ("count:poisson", "reg:gamma", "reg:tweedie") else score
+    parts = np.ravel(json.loads(base_score)).tolist()
+    score = np.array([bounded(part) for part in parts], dtype=np.float32).astype(np.float64)
+    logistic = objective in ("binary:logistic", "reg:logistic")
+    if not logistic and objective not in ("count:poisson", "reg:gamma", "reg:tweedie"):
+        return score
+    if not np.all((score > 0) & (score < (1 if logistic else np.inf))):
+        raise ValueError(f"base_score {base_score} is no mean of {objective}")
+    return np.log(score / (1 - score)) if logistic else np.log(score)
 
 
-def _losses(objective: Mapping[str, Any]) -> dict[str, Callable[[], Loss]]:
-    positive = float(objective.get("reg_loss_param", {}).get("scale_pos_weight", 1))
+def _losses(objective: JsonObject) -> dict[str, Callable[[], Loss]]:
+    positive = bounded(objective.get("reg_loss_param", {}).get("scale_pos_weight", 1))
     power = float(objective.get("tweedie_regression_param", {}).get("tweedie_variance_power", 1.5))
     return {
         "reg:squarederror": squared_error,
@@ -135,32 +180,3 @@ def _losses(objective: Mapping[str, Any]) -> dict[str, Callable[[], Loss]]:
         "reg:gamma": gamma,
         "reg:tweedie": lambda: tweedie(power),
     }
-
-
-def _trees(learner: Mapping[str, Any], *, categories: bool) -> list[Tree]:
-    booster = learner["gradient_booster"]
-    if booster["name"] != "gbtree":
-        raise refuse("XGBoost", f"booster={booster['name']!r}", 'booster="gbtree"')
-    return [_tree(found, categories) for found in booster["model"]["trees"]]
-
-
-def _tree(found: Mapping[str, Any], categories: bool) -> Tree:
-    if int(found["tree_param"].get("size_leaf_vector", 1)) > 1:
-        raise refuse("XGBoost", 'multi_strategy="multi_output_tree"', 'multi_strategy="one_output_per_tree"')
-    if not categories and np.any(np.asarray(found.get("split_type", [0]))):
-        raise ModelError(
-            "the file has categorical splits, which are not read from files; load it with XGBoost and wrap the Booster"
-        )
-    left, right = (np.asarray(found[name], dtype=np.int64) for name in ("left_children", "right_children"))
-    inner = left >= 0
-    number = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))  # inner nodes first, leaves as ~number
-    condition = np.asarray(found["split_conditions"], dtype=np.float32)
-    return Tree(
-        left=number[left[inner]],
-        right=number[right[inner]],
-        feature=np.asarray(found["split_indices"], dtype=np.int64)[inner],
-        threshold=condition[inner],
-        default_left=np.asarray(found["default_left"]).astype(bool)[inner],
-        values=condition[~inner].astype(np.float64),
-        number=np.where(inner, 0, ~number),
-    )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from rue.reports.page.numbers import plain
+from rue.reports.page.numbers import readable
 
 LETTER = 7.2  # pixels: a generous mean width of a letter at 12 pixels, also of wide fonts
 
@@ -41,7 +41,7 @@ def numeric(values: Sequence[float], low: float | None, high: float | None, most
     last = ceil(top / step - 1e-9) if high is None else floor(top / step + 1e-9)
     places = max(0, -floor(log10(step) + 1e-9))
     ticks = tuple(round(step * count, places + 1) for count in range(first, last + 1))
-    labels = tuple(plain(tick, places if 1e-5 < step < 1e9 else None) for tick in ticks)
+    labels = tuple(readable(tick, places if 1e-5 < step < 1e9 else None) for tick in ticks)
     return Axis(ticks[0] if low is None else low, ticks[-1] if high is None else high, 0.0, 1.0, ticks, labels)
 
 

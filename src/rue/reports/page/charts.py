@@ -6,10 +6,9 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
+from rue.reports.blocks import Block
 from rue.reports.page.axis import Axis, numeric, width, wrapped
-from rue.reports.page.numbers import plain
-
-Block = dict[str, Any]
+from rue.reports.page.numbers import readable
 
 WIDTH, PLOT = 640.0, 230.0
 LINE = 15.0  # pixels from one line of text to the next
@@ -69,9 +68,9 @@ def svg(block: Block) -> str:
 
 def words(series: Block, index: int) -> str:
     """What one mark says where no script reads it out."""
-    text = f"{series['name']}: {plain(series['x'][index])}, {plain(series['y'][index])}"
+    text = f"{series['name']}: {readable(series['x'][index])}, {readable(series['y'][index])}"
     low, high = (series.get(end) or [None] * len(series["x"]) for end in ("low", "high"))
-    return text if low[index] is None else f"{text} ({plain(low[index])} to {plain(high[index])})"
+    return text if low[index] is None else f"{text} ({readable(low[index])} to {readable(high[index])})"
 
 
 def _legend(series: list[Block]) -> tuple[list[str], float]:

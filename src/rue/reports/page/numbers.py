@@ -10,10 +10,10 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DIGITS = 4
 
 
-def plain(value: Any, decimals: int | None = None) -> str:
+def readable(value: Any, decimals: int | None = None) -> str:
     """A number with so many decimals, or with four significant digits where none are given; words stay as they are.
 
-    >>> plain(0.123456), plain(-12345.6), plain(89), plain(None), plain(2.0, 1), plain(1.234e-7)
+    >>> readable(0.123456), readable(-12345.6), readable(89), readable(None), readable(2.0, 1), readable(1.234e-7)
     ('0.1235', '−12\u202f346', '89', '–', '2.0', '1.23 × 10⁻⁷')
     """
     if value is None:

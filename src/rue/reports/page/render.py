@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from rue.reports.page import charts
-from rue.reports.page.numbers import decimals, plain
+from rue.reports.page.numbers import decimals, readable
 
 PRINTED = 50  # rows of the printed table: what a reader of paper looks at
 SCRIPTS = ("words.js", "table.js", "card.js", "readout.js", "page.js")
@@ -32,7 +32,7 @@ def render(document: dict[str, Any]) -> str:
     script = '"use strict";\n' + "\n".join(_read(name) for name in SCRIPTS)
     predictions = document["predictions"]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["plain"] = plain
+    environment.filters["readable"] = readable
     environment.filters["bound"] = _bound
     page = environment.from_string(_read("page.html.jinja")).render(
         document=document,
@@ -141,12 +141,12 @@ def _shared_decimals(block: dict[str, Any]) -> dict[str, int | None]:
 
 def _bound(text: Any) -> str:
     """Words as they are, with what belongs together on one line."""
-    return BOUND.sub("\u00a0", plain(text))
+    return BOUND.sub("\u00a0", readable(text))
 
 
 def _looks(block: dict[str, Any]) -> list[str]:
     """The classes of a table block's columns: columns of prose share the width by the size of what they say."""
-    sizes = [[len(plain(row.get(column["key"]))) for row in block["rows"]] for column in block["columns"]]
+    sizes = [[len(readable(row.get(column["key"]))) for row in block["rows"]] for column in block["columns"]]
     words = [column["type"] == "text" and bool(size) for column, size in zip(block["columns"], sizes, strict=True)]
     least = LONG if any(text and max(size) > PROSE for text, size in zip(words, sizes, strict=True)) else inf
     weights = [  # the longest cell counts beside a typical one: a column of few words may have one long cell

@@ -1,6 +1,7 @@
 """Where readers of four frameworks find what they look for: orientation, not legal advice."""
 
 from rue.reports.blocks import Section, section, table, text
+from rue.reports.case import Case
 
 COLUMNS = {
     "section": ("Section of this report", "text"),
@@ -107,7 +108,7 @@ ROWS = (
 )
 
 
-def crosswalk() -> Section:
+def crosswalk(_: Case) -> Section:
     """A table of topics."""
     held = [dict(zip(COLUMNS, row, strict=True)) for row in ROWS]
     return section(

@@ -1,6 +1,6 @@
 """Does the score find errors, and better than simpler scores do?"""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from rue.evaluate import metrics as evaluate
 from rue.reports.baselines import Rivals, rivals
 from rue.reports.blocks import Block, Section, axis, chart, line, listed, section, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Detection, Estimate, resampled, resamples
+from rue.reports.estimates import Detection, Measurement, resampled, resamples
 from rue.reports.outcome import Outcome
 from rue.reports.phrases import listing, number, rows
 from rue.reports.sections.predictions import shown_rows
@@ -31,23 +31,33 @@ COLUMNS = {
 OWN, CONSTANT = "score of this report", "a constant (a coin)"
 
 
+Comparison = Literal["itself", "too few", "alike", "better", "worse"]
+IN_WORDS: dict[Comparison, str] = {
+    "itself": "this report",
+    "too few": "too few to tell",
+    "alike": "no clear difference",
+    "better": "this report's score is better",
+    "worse": "this score is better",
+}
+
+
 class Ranking(NamedTuple):
     """How well one score finds errors, and how much better this report's own does."""
 
     name: str
-    auc: Estimate
-    better: Estimate | None
+    auc: Measurement
+    better: Measurement | None
 
     @property
-    def says(self) -> str:
-        """Plainly, whether the report's score is better."""
+    def comparison(self) -> Comparison:
+        """Whether the report's own score is clearly better."""
         if self.better is None:
-            return "this report"
+            return "itself"
         if self.better.low is None:
-            return "too few to tell"
+            return "too few"
         if not self.better.excludes(0.0):
-            return "no clear difference"
-        return "this report's score is better" if (self.better.value or 0) > 0 else "this score is better"
+            return "alike"
+        return "better" if (self.better.value or 0) > 0 else "worse"
 
 
 def errors(case: Case) -> Section:
@@ -60,18 +70,21 @@ def errors(case: Case) -> Section:
         lead = f"Not assessed: all errors of {rows(case.m)} with known outcome are alike."
         return section("errors", title, lead, [_missing(case)])
     others = rivals(case) if case.asked.baselines else Rivals({}, {})
-    found = rankings(case.audit.score, others.scores, failed)
-    blocks = [table("rankings", _caption(case, failed), COLUMNS, [_row(one) for one in found]), _sentences(found, case)]
+    compared = rankings(case.audit.score, others.scores, failed)
+    blocks = [
+        table("rankings", _caption(case, failed), COLUMNS, [_row(one) for one in compared]),
+        _sentences(compared, case),
+    ]
     if happened.kind != "classes":
         blocks += [_curves(case, happened, others), _scatter(case, happened)]
     blocks.append(_risk(case, happened))
-    if others.left_out:
+    if others.skipped:
         blocks.append(
-            listed("baselines-left-out", [f"Left out, {name}: {why}." for name, why in others.left_out.items()])
+            listed("baselines-left-out", [f"Left out, {name}: {why}." for name, why in others.skipped.items()])
         )
     elif not case.asked.baselines:
         blocks.append(text("baselines-left-out", "Baselines were not asked for: only a constant is compared with."))
-    return section("errors", title, _lead(found, case, failed), blocks)
+    return section("errors", title, _lead(compared, case, failed), blocks)
 
 
 def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) -> list[Ranking]:
@@ -84,15 +97,15 @@ def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) ->
     drawn = {name: np.concatenate([part[name] for part in parts]) for name in known}
     enough = fewest_of_a_kind(failed) >= FEW
 
-    def estimate(value: float, again: Array) -> Estimate:
-        return resampled(value, again, m) if enough else Estimate(value, None, None, m)
+    def estimate(value: float, again: Array) -> Measurement:
+        return resampled(value, again, m) if enough else Measurement(value, None, None, m)
 
-    found = [Ranking(OWN, estimate(whole[OWN], drawn[OWN]), None)]
-    found.append(Ranking(CONSTANT, Estimate(0.5, 0.5, 0.5, m), estimate(whole[OWN] - 0.5, drawn[OWN] - 0.5)))
+    ranked = [Ranking(OWN, estimate(whole[OWN], drawn[OWN]), None)]
+    ranked.append(Ranking(CONSTANT, Measurement(0.5, 0.5, 0.5, m), estimate(whole[OWN] - 0.5, drawn[OWN] - 0.5)))
     for name in others:
         gap = estimate(whole[OWN] - whole[name], drawn[OWN] - drawn[name])
-        found.append(Ranking(name, estimate(whole[name], drawn[name]), gap))
-    return found
+        ranked.append(Ranking(name, estimate(whole[name], drawn[name]), gap))
+    return ranked
 
 
 def fewest_of_a_kind(failed: NDArray[np.bool_]) -> int:
@@ -117,45 +130,45 @@ def _caption(case: Case, failed: NDArray[np.bool_]) -> str:
     return f"Area under the ROC curve for finding {what}, n = {case.m}; intervals by bootstrap of the rows, paired"
 
 
-def _row(found: Ranking) -> Block:
-    gap = found.better
+def _row(ranking: Ranking) -> Block:
+    gap = ranking.better
     difference = (
         {} if gap is None else {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
     )
-    return {"score": found.name, **found.auc.columns(), **difference, "says": found.says}
+    return {"score": ranking.name, **ranking.auc.columns(), **difference, "says": IN_WORDS[ranking.comparison]}
 
 
-def _sentences(found: list[Ranking], case: Case) -> Block:
+def _sentences(compared: list[Ranking], case: Case) -> Block:
     said = []
-    for one in found[1:]:
+    for one in compared[1:]:
         assert one.better is not None
         gap = f"difference in mean AUC {one.better}"
-        words = {
-            "no clear difference": f"No clear difference between the score and {one.name}: {gap}.",
-            "too few to tell": f"Too few rows to tell the score from {one.name}: {gap}.",
-            "this report's score is better": f"The score finds errors better than {one.name}: {gap}.",
-            "this score is better": f"The score finds errors worse than {one.name}: {gap}.",
+        sentence = {
+            "alike": f"No clear difference between the score and {one.name}: {gap}.",
+            "too few": f"Too few rows to tell the score from {one.name}: {gap}.",
+            "better": f"The score finds errors better than {one.name}: {gap}.",
+            "worse": f"The score finds errors worse than {one.name}: {gap}.",
         }
-        said.append(words[one.says])
+        said.append(sentence[one.comparison])
     return listed("comparisons", [*said, f"Comparisons made on the same n = {rows(case.m)}: {len(said)}."])
 
 
-def _lead(found: list[Ranking], case: Case, failed: NDArray[np.bool_]) -> str:
-    own, coin = found[0], found[1]
+def _lead(compared: list[Ranking], case: Case, failed: NDArray[np.bool_]) -> str:
+    own, coin = compared[0], compared[1]
     said = f"Of a row that failed and one that did not, the score picks the failed one with probability {own.auc}."
     if own.auc.low is None:
         few = fewest_of_a_kind(failed)
         return f"{said} {few} of {case.m} rows are too few of one kind for an interval: no score is shown to be better."
-    if coin.says != "this report's score is better":
+    if coin.comparison != "better":
         said += " That is not clearly better than a coin."
-    beaten = [one.name for one in found[2:] if one.says == "this report's score is better"]
-    better = [one.name for one in found[2:] if one.says == "this score is better"]
+    beaten = [one.name for one in compared[2:] if one.comparison == "better"]
+    better = [one.name for one in compared[2:] if one.comparison == "worse"]
     if beaten:
         said += f" It is clearly better than {listing(beaten)}."
     if better:
         said += f" It is clearly worse than {listing(better)}."
-    if len(found) > 2 and not beaten and not better:
-        said += f" No clear difference from any of {len(found) - 2} baselines on n = {case.m} rows."
+    if len(compared) > 2 and not beaten and not better:
+        said += f" No clear difference from any of {len(compared) - 2} baselines on n = {case.m} rows."
     return said
 
 

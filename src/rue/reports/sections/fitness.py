@@ -31,7 +31,7 @@ def most_missing(case: Case) -> bool:
 def fitness(case: Case) -> Section:
     """A table of checks, and those that were left out."""
     made, missing = checks(case), case.checkup.missing
-    senseless = {name: why for name, why in case.checkup.left_out.items() if name not in missing}
+    senseless = {name: why for name, why in case.checkup.skipped.items() if name not in missing}
     blocks = []
     if made:
         blocks.append(table("checks", f"{rows(len(made), 'check')} made, the worst first", COLUMNS, _rows(made)))
@@ -50,9 +50,9 @@ def fitness(case: Case) -> Section:
 def _lead(made: list[Check], missing: Mapping[str, str]) -> str:
     if not made:
         return f"Whether this audit fits the model was not checked{': see below' if missing else ''}."
-    found = {light: [check.name for check in made if check.light == light] for light in ("red", "amber", "green")}
-    said = [f"{len(names)} {light}" for light, names in found.items() if names]
-    worst = found["red"] or found["amber"]
+    by_light = {light: [check.name for check in made if check.light == light] for light in ("red", "amber", "green")}
+    said = [f"{len(names)} {light}" for light, names in by_light.items() if names]
+    worst = by_light["red"] or by_light["amber"]
     named = f" Look first at: {listing(worst)}." if worst else ""
     skipped = f" {rows(len(missing), 'check')} could not be made." if missing else ""
     return f"Of {rows(len(made), 'check')}: {listing(said)}.{named}{skipped}"

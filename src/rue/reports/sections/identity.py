@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rue.auditing.trained import Trained
 from rue.reports import fingerprints
 from rue.reports.blocks import Block, Section, fact, facts, section, text
 from rue.reports.case import Case
@@ -14,14 +15,15 @@ from rue.reports.estimates import RESAMPLES, SEED
 from rue.reports.phrases import rows
 
 REPORT_ID = "Report id"
+NO_PREVIOUS = "No previous audit was given to compare with."
 NOTE = (
     "SHA-256 of the JSON beside the page in UTF-8, without `created`, with null here, keys sorted at every level, no "
     "spaces between tokens and no final newline"
 )
 
 
-def identity(case: Case, changes: list[Block]) -> Section:
-    """Hashes, versions, seeds, sizes; and the audit before this one."""
+def identity(case: Case) -> Section:
+    """Hashes, versions, seeds, sizes; what changed since an audit before this one is added to the whole document."""
     size = rows(case.auditor.facts["d"], "parameter")
     known = f"a model of {size}" if case.auditor.model.family.gradients else "a model known by its predictions alone,"
     what = f"networks of {size} that the method trained itself" if case.own_networks else f"{known} trained"
@@ -33,7 +35,12 @@ def identity(case: Case, changes: list[Block]) -> Section:
         "identity",
         "Identity and provenance",
         lead,
-        [facts("report", _report(case)), facts("fingerprints", hashes(case)), facts("versions", _versions()), *changes],
+        [
+            facts("report", _report(case)),
+            facts("fingerprints", hashes(case)),
+            facts("versions", _versions()),
+            *([text("previous", NO_PREVIOUS)] if case.asked.previous is None else []),
+        ],
     )
 
 
@@ -79,7 +86,7 @@ def _report(case: Case) -> list[Block]:
         fact("Audited rows", case.m),
         *([fact("Held-out rows that calibrated the audit", said["held_out"])] if said.get("held_out") else []),
         fact("Precision and device", f"{said.get('dtype', 'not known')} on {said.get('device', 'not known')}"),
-        fact("Seeds", f"method {_seed(said['method'])}; bootstrap of this report {SEED}, {RESAMPLES} resamples"),
+        fact("Seeds", f"method {_seed(case.auditor.trained)}; bootstrap of this report {SEED}, {RESAMPLES} resamples"),
     ]
 
 
@@ -105,11 +112,5 @@ def _projected(said: dict[str, Any]) -> str | None:
     return f"seen along {said['projected_to']} directions" if said.get("projected_to") else None
 
 
-def _seed(method: str) -> str:
-    found = method.partition("seed=")[2]
-    return found.split(",")[0].split(")")[0] if found else "none needed"
-
-
-def no_previous() -> list[Block]:
-    """Where there is no audit to compare with."""
-    return [text("previous", "No previous audit was given to compare with.")]
+def _seed(trained: Trained | None) -> str:
+    return "none needed" if trained is None or trained.seed is None else str(trained.seed)

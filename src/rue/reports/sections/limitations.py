@@ -5,7 +5,7 @@ from rue.reports.case import Case
 from rue.reports.phrases import listing, of, rows
 from rue.reports.sections.fitness import checks
 from rue.reports.sections.subgroups import SMALL, small_groups
-from rue.reports.spreads import words
+from rue.reports.spreads import spread_meaning
 
 FEW = 100  # audited rows with an outcome below which intervals are wide
 UNTESTED = (
@@ -18,34 +18,35 @@ UNTESTED = (
 
 def limitations(case: Case) -> Section:
     """Of the method, of the data, of this report."""
-    found = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
+    said = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
     lead = (
-        f"{len(found)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that were "
+        f"{len(said)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that were "
         "not tested. Read them with every number above."
     )
     return section(
         "limitations",
         "Limitations",
         lead,
-        [listed("limits", found), listed("not-tested", UNTESTED)],
+        [listed("limits", said), listed("not-tested", UNTESTED)],
     )
 
 
 def _method(case: Case) -> list[str]:
-    blind = "Leave-one-out sees no shift: rows" if case.auditor.lens is not None else "Rows"
+    blind = "Leave-one-out sees no shift: rows" if case.auditor.trained.lens is not None else "Rows"
     said = [
-        words(case).limit,
+        spread_meaning(case).limitation,
         f"{blind} unlike all training rows may be worse than any number here says.",
         "Intervals in this report take the audited rows for independent of each other and drawn from where the model "
         "is used; rows of one patient or one day are fewer than they look.",
     ]
-    if case.auditor.facts.get("held_fixed"):
-        said.append(f"Held fixed: {case.auditor.facts['held_fixed']}.")
-    if case.auditor.facts.get("projected_to") or "projection" in str(case.auditor.facts.get("structure", "")):
+    family = case.auditor.model.family
+    if family.held_fixed:
+        said.append(f"Held fixed: {family.held_fixed}.")
+    if family.projected:
         said.append(
             "Parameters were seen through a random projection: the spread is an approximation of the exact one."
         )
-    if not case.guarantee.startswith("guaranteed"):
+    if not case.guarantee.holds:
         said.append(f"Intervals or sets have no guarantee. What there is: {case.guarantee}.")
     said += [f"Warning of the audit: {one}." for one in case.audit.facts["warnings"]]
     return said
@@ -55,35 +56,35 @@ def _checks(case: Case) -> list[str]:
     made, missing = checks(case), case.checkup.missing
     if not made:
         return ["No fitness checks were made."]
-    found = [
+    limits = [
         f"Check {check.name} is {check.light}: {check.found}." for check in made if check.light in ("red", "amber")
     ]
     left = {why: [name for name, own in missing.items() if own == why] for why in missing.values()}
-    return found + [
+    return limits + [
         f"Left out, {rows(len(names), 'check')} ({listing(names, 12)}): {why}." for why, names in left.items()
     ]
 
 
 def _data(case: Case) -> list[str]:
-    found = []
+    limits = []
     if case.outcome is None:
-        found.append(
+        limits.append(
             f"Errors, calibration and coverage were not assessed: {case.unknown_outcome}. Scores rank; nothing "
             "here shows that they rank errors."
         )
     elif case.m < FEW:
-        found.append(f"Only {rows(case.m)} have an outcome: intervals are wide, and rare failures are not seen.")
+        limits.append(f"Only {rows(case.m)} have an outcome: intervals are wide, and rare failures are not seen.")
     if not case.groups:
-        found.append("No groups were given: errors that gather in one group do not show.")
+        limits.append("No groups were given: errors that gather in one group do not show.")
     small = small_groups(case)
     if small:
-        found.append(f"Groups of fewer than {SMALL} rows, of which little can be said: {listing(small)}.")
+        limits.append(f"Groups of fewer than {SMALL} rows, of which little can be said: {listing(small)}.")
     scarce = case.audit.scarce
     if scarce is not None and scarce.any():
-        found.append(
+        limits.append(
             f"{of(int(scarce.sum()), case.m)} audited rows are unlike the training rows: their spread is a guess."
         )
-    return found
+    return limits
 
 
 def _policy(case: Case) -> list[str]:

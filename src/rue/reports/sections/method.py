@@ -3,26 +3,16 @@
 from math import inf
 from typing import Any
 
+from rue.auditing.meaning import MADE
 from rue.reports.blocks import Block, Section, fact, facts, listed, section, table, text
 from rue.reports.case import Case
 from rue.reports.phrases import listing, number, rows
-
-ABOUT = {
-    "CalibratedRUE": "Every training row is left out once by its influence on the fitted parameters; the errors on "
-    "left-out rows weigh noise, resampling, local misfit, an error model and scarcity into one predictive variance.",
-    "ClassifierRUE": "Every training row is left out once by its influence; margins between classes are shrunk by a "
-    "temperature, resampling and scarcity so that the left-out labels are most likely.",
-    "LinearRUE": "The training rows are re-weighted as a bootstrap would; the parameters follow to first order, and "
-    "with them the predictions, in closed form.",
-    "RUE": "Training sets are drawn as a bootstrap would; parameters follow to first order, and each draw predicts.",
-    "ForestRUE": "The training rows are re-weighted; the leaf means of every tree follow, its structure does not.",
-}
 
 
 def method(case: Case) -> Section:
     """Facts of the fit in words."""
     said = case.auditor.facts
-    lead = ABOUT.get(case.auditor.method, f"{case.auditor.method} scores each prediction after training.")
+    lead = (case.auditor.meaning.made or MADE).format(method=case.auditor.method)
     if case.own_networks:
         lead = (
             f"{case.auditor.method} trained networks of its own on {rows(case.n)} and predicts with them: of the "
@@ -36,8 +26,9 @@ def method(case: Case) -> Section:
             f"Weights of the terms, chosen on {rows(said.get('calibrated_on', case.n))}, each predicted without itself"
         )
         blocks.append(table("weights", caption, columns, held))
-    if said.get("held_fixed"):
-        blocks.append(text("held-fixed", f"Held fixed: {said['held_fixed']}."))
+    held_fixed = case.auditor.model.family.held_fixed
+    if held_fixed:
+        blocks.append(text("held-fixed", f"Held fixed: {held_fixed}."))
     blocks.append(_warnings(case))
     return section("method", "Method, damping and why", lead, blocks)
 
@@ -48,34 +39,34 @@ def _objective(case: Case, said: dict[str, Any]) -> list[Block]:
         whose = "of the wrapped module; how the method trained stands in its settings, under identity"
         return [fact("Loss", said.get("loss"), whose), fact("L2 penalty", _numbers(l2), whose)]
     note = said.get("l2_reason") or (None if said.get("l2_given", True) else "none was given, taken as 0")
-    found = [fact("Loss", said.get("loss")), fact("L2 penalty", _numbers(l2), note)]
+    items = [fact("Loss", said.get("loss")), fact("L2 penalty", _numbers(l2), note)]
     if said.get("penalty"):
-        found.append(fact("Other penalty", said["penalty"]))
+        items.append(fact("Other penalty", said["penalty"]))
     if said.get("reduction"):
-        found.append(fact("Objective", f"{said['reduction']} of the losses of the rows"))
-    return found
+        items.append(fact("Objective", f"{said['reduction']} of the losses of the rows"))
+    return items
 
 
 def _solve(case: Case, said: dict[str, Any]) -> list[Block]:
     trained = case.auditor.trained
     curvature = None if trained is None or trained.curvature is None else repr(trained.curvature)
-    found = [fact("Curvature", curvature, None if curvature else "this method has none", code=curvature is not None)]
+    items = [fact("Curvature", curvature, None if curvature else "this method has none", code=curvature is not None)]
     if trained is not None and trained.resampler is not None:
-        found.append(fact("Training sets that might have been", repr(trained.resampler), code=True))
+        items.append(fact("Training sets that might have been", repr(trained.resampler), code=True))
     if said.get("damping") is not None:
-        found += _damping(case, said)
-    found.append(fact("Solver", said.get("solver"), said.get("structure")))
+        items += _damping(case, said)
+    items.append(fact("Solver", said.get("solver"), said.get("structure")))
     if case.audit.facts.get("residual") is not None:
-        found.append(fact("Relative residual of the solves", case.audit.facts["residual"], "0 is exact"))
+        items.append(fact("Relative residual of the solves", case.audit.facts["residual"], "0 is exact"))
     if said.get("projected_to"):
-        found.append(fact("Directions of the projection", said["projected_to"], f"of {said['d']} parameters"))
-    return found
+        items.append(fact("Directions of the projection", said["projected_to"], f"of {said['d']} parameters"))
+    return items
 
 
 def _damping(case: Case, said: dict[str, Any]) -> list[Block]:
     """One number; where a method chose another for what it measures similarity in, both."""
     used, trained = fact("Damping", said["damping"], said.get("damping_reason")), case.auditor.trained
-    if case.auditor.method != "CalibratedRUE" or trained is None or trained.inverted is None:
+    if not case.auditor.meaning.similarity_damped or trained is None or trained.inverted is None:
         return [used]
     base = trained.inverted.damped
     return [
@@ -102,8 +93,8 @@ def _calibration(said: dict[str, Any]) -> list[Block]:
         "left_out_nll": f"n = {said.get('calibrated_on', said['n'])}",
         "left_out_std": f"n = {said['n']}",
     }
-    found = ((key, said[key]) for key in labels if said.get(key) is not None)
-    return [fact(labels[key], _numbers(value), notes.get(key)) for key, value in found]
+    known = ((key, said[key]) for key in labels if said.get(key) is not None)
+    return [fact(labels[key], _numbers(value), notes.get(key)) for key, value in known]
 
 
 def _numbers(value: Any) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 
 from rue.reports.blocks import Block, Section, fact, facts, section, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, share
+from rue.reports.estimates import Measurement, share
 from rue.reports.phrases import number, percent, rows
 from rue.reports.sections.shift import FAR
 
@@ -53,7 +53,7 @@ def _limits(counts: Any, batch: int, upper_only: bool) -> Limits:
 
 def monitoring(case: Case) -> Section:
     """Triggers with numbers of this audit, and who acts."""
-    found = _triggers(case)
+    triggers = _triggers(case)
     lead = (
         f"Of every batch of {BATCH} new predictions, count what the table names; outside of its limits something has "
         f"changed since these n = {rows(case.m)}, false alarms aside."
@@ -63,7 +63,7 @@ def monitoring(case: Case) -> Section:
         "Monitoring plan",
         lead,
         [
-            table("triggers", f"Counts in a batch of {BATCH}, shares from n = {rows(case.m)}", COLUMNS, found),
+            table("triggers", f"Counts in a batch of {BATCH}, shares from n = {rows(case.m)}", COLUMNS, triggers),
             _notes(),
             _owners(case),
         ],
@@ -72,24 +72,24 @@ def monitoring(case: Case) -> Section:
 
 def _triggers(case: Case) -> list[Block]:
     referred = share(case.decision.tier != "accept")
-    found = [_row("for review or refused", referred, "Look for a shift of the inputs; make this report again.")]
+    triggers = [_row("for review or refused", referred, "Look for a shift of the inputs; make this report again.")]
     if case.audit.scarce is not None:
         action = "Look at these rows one by one: the model has not seen their like."
-        found.append(_row("marked scarce", share(case.audit.scarce), action, upper_only=True))
+        triggers.append(_row("marked scarce", share(case.audit.scarce), action, upper_only=True))
     explained = case.explained
     if explained is not None and explained.density_percentile is not None:
         far = share(explained.density_percentile >= FAR)
         action = "Collect training rows of this kind, or take such rows out of the use."
-        found.append(
+        triggers.append(
             _row(f"similar rows scarcer than for {FAR:.0f} % of the training rows", far, action, upper_only=True)
         )
     if case.interval is not None or case.sets is not None:
-        found.append(_coverage(case))
-    found.append(_labelled(case))
-    return [one for one in found if one]
+        triggers.append(_coverage(case))
+    triggers.append(_labelled(case))
+    return [one for one in triggers if one]
 
 
-def _row(what: str, here: Estimate, action: str, *, upper_only: bool = False) -> Block:
+def _row(what: str, here: Measurement, action: str, *, upper_only: bool = False) -> Block:
     limits = control_limits(round((here.value or 0.0) * here.n), here.n, upper_only=upper_only)
     return {
         "trigger": f"{what}, of {BATCH} predictions",

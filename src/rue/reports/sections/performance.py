@@ -3,7 +3,7 @@
 from rue.reports import classified, regression
 from rue.reports.blocks import Section, listed, section
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate
+from rue.reports.estimates import Measurement
 from rue.reports.measures import Metrics, metric_table
 from rue.reports.phrases import percent
 
@@ -19,16 +19,16 @@ GIVEN = (
 )
 
 
-def performance(case: Case, found: Metrics) -> Section:
+def performance(case: Case) -> Section:
     """Metrics and calibration; without outcomes, what to collect."""
-    title = "Performance and calibration"
+    title, measured = "Performance and calibration", case.once(metrics)
     happened = case.outcome
     if happened is None:
         lead = f"Not assessed: {case.unknown_outcome}."
         return section("performance", title, lead, [listed("not-assessed", COLLECT if case.targets is None else GIVEN)])
     part = classified if happened.kind == "classes" else regression
     return section(
-        "performance", title, _lead(case, found), [metric_table(found, case.m), *part.blocks(case, happened)]
+        "performance", title, _lead(case, measured), [metric_table(measured, case.m), *part.blocks(case, happened)]
     )
 
 
@@ -40,7 +40,7 @@ def metrics(case: Case) -> Metrics:
     return (classified if happened.kind == "classes" else regression).metrics(case, happened)
 
 
-def coverage(case: Case) -> Estimate | None:
+def coverage(case: Case) -> Measurement | None:
     """The share of outcomes inside their interval or set of classes."""
     happened = case.outcome
     if happened is None:
@@ -48,10 +48,10 @@ def coverage(case: Case) -> Estimate | None:
     return (classified if happened.kind == "classes" else regression).coverage(case, happened)
 
 
-def _lead(case: Case, found: Metrics) -> str:
-    name, (estimate, _) = next(iter(found.items()))
+def _lead(case: Case, measured: Metrics) -> str:
+    name, (estimate, _) = next(iter(measured.items()))
     said = f"{name[0].upper()}{name[1:]} {estimate}."
-    covered, what = coverage(case), "Sets" if case.sets is not None else "Intervals"
+    covered, what = case.once(coverage), "Sets" if case.sets is not None else "Intervals"
     if covered is None:
         return f"{said} There are no intervals or sets to check."
     return f"{said} {what} meant to hold {percent(case.asked.level)} of the outcomes hold {covered.percent}."

@@ -11,7 +11,7 @@ from rue.reports.case import Case
 from rue.reports.influences import influential
 from rue.reports.phrases import number, percent, rows
 from rue.reports.plain import identifiers, shortened
-from rue.reports.spreads import words
+from rue.reports.spreads import spread_meaning
 
 MOST = 10_000  # rows in the report
 OUTPUTS = 5  # of several
@@ -20,11 +20,10 @@ COLUMNS = 12  # of the audited rows' own
 Column = dict[str, str]
 
 
-def predictions(case: Case) -> tuple[Section, Block]:
-    """The section with its introduction, and the table itself."""
-    shown = shown_rows(case)
-    said = _introduction(case, len(shown))
-    return section("predictions", "Predictions", _lead(case, len(shown)), said), _table(case, shown)
+def predictions(case: Case) -> Section:
+    """The introduction; the table itself stands beside the sections."""
+    shown = len(shown_rows(case))
+    return section("predictions", "Predictions", _lead(case, shown), _introduction(case, shown))
 
 
 def shown_rows(case: Case) -> NDArray[np.int64]:
@@ -59,8 +58,9 @@ def _introduction(case: Case, shown: int) -> list[Block]:
     return [text("predictions-introduction", "\n\n".join(said))]
 
 
-def _table(case: Case, rows: NDArray[np.int64]) -> Block:
-    audit = case.audit
+def prediction_table(case: Case) -> Block:
+    """One row for each prediction that is shown, with its columns and what its card says."""
+    audit, rows = case.audit, shown_rows(case)
     values, columns, card = _classes(case) if audit.decision is not None else _numbers(case)
     values |= {"score": audit.score, "percentile": percentiles(audit.score), "tier": case.decision.tier}
     columns += [
@@ -163,7 +163,7 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
 
 def _spreads(case: Case, j: int, after: str, of: str) -> tuple[dict[str, Any], list[Column]]:
     known = {
-        "std": (case.audit.std, f"{words(case).called} std", words(case).std),
+        "std": (case.audit.std, f"{spread_meaning(case).called} std", spread_meaning(case).says),
         "noise_std": (case.audit.noise_std, "Noise std", "Everything else in the spread."),
         "total_std": (case.audit.total_std, "Total std", "The size of error to expect."),
     }
@@ -183,7 +183,7 @@ def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     card: list[Column] = []
     if audit.probability is not None and np.asarray(audit.label).ndim == 1:
         values["probability"] = audit.probability.max(axis=1)
-        columns.append(_column("probability", "Probability", words(case).probability))
+        columns.append(_column("probability", "Probability", spread_meaning(case).probability))
     if case.sets is not None:
         names = _class_names(case, case.sets.members.shape[1])
         values["set"] = [", ".join(names[chosen]) or "no class" for chosen in case.sets.members]
@@ -201,7 +201,7 @@ def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
     card += columns
     if audit.flip_probability is not None:
         values["flip_probability"] = audit.flip_probability
-        card.append(_column("flip_probability", "Flip probability", words(case).flip))
+        card.append(_column("flip_probability", "Flip probability", spread_meaning(case).flip))
     if audit.epistemic is not None:
         values["epistemic"] = audit.epistemic
         card.append(
@@ -216,18 +216,18 @@ def _class_names(case: Case, k: int) -> NDArray[Any]:
     )
 
 
-def _labels(found: NDArray[Any]) -> list[str]:
+def _labels(names: NDArray[Any]) -> list[str]:
     """A class, or those of several labels that hold."""
-    if found.ndim == 1:
-        return [str(one) for one in found.tolist()]
-    return [", ".join(str(j) for j in np.flatnonzero(row)) or "none" for row in found]
+    if names.ndim == 1:
+        return [str(one) for one in names.tolist()]
+    return [", ".join(str(j) for j in np.flatnonzero(row)) or "none" for row in names]
 
 
 def _reasons(case: Case) -> dict[str, Any]:
     if case.explained is None:
         return {}
-    found: dict[str, Any] = {"reason": np.asarray(case.explained.reason, dtype=object)}
-    return found
+    reasons: dict[str, Any] = {"reason": np.asarray(case.explained.reason, dtype=object)}
+    return reasons
 
 
 def _axes(case: Case, rows: NDArray[np.int64]) -> list[Block] | None:

@@ -11,12 +11,11 @@ from rue.core.arrays import Array
 from rue.core.errors import RueError, RueWarning
 from rue.reports.blocks import Block, Section, axis, chart, line, section, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, share
+from rue.reports.estimates import Measurement, share
 from rue.reports.phrases import number, of, rows
 
 FAR = 99.0  # percentile of the training rows
 SAMPLE = 1_000  # training rows audited for comparison
-SELVES = ("KernelDensity", "NearestNeighbours")  # a training row sits on its own kernel, is its own neighbour
 QUANTILES = (5, 25, 50, 75, 95)
 BINS = 20
 TAIL = 0.025  # chance below which there are more than expected
@@ -36,7 +35,7 @@ class Beyond(NamedTuple):
     """A share of audited rows beside what it would be were they like the training rows."""
 
     what: str
-    found: Estimate
+    measured: Measurement
     expected: float | None
     chance: float | None = None  # of as many rows or more, were they like the training rows
 
@@ -58,20 +57,26 @@ class Beyond(NamedTuple):
         return "a hint only" if self.hint else "more than expected" if self.more else "no clear difference"
 
 
-def shift(case: Case, found: list[Beyond]) -> Section:
+def shift(case: Case) -> Section:
     """Shares beyond the training rows' range, and the scores of both."""
     seen = training_scores(case)
-    found = [*found, *_scores(case, seen)]
+    shares = [*case.once(beyond), *_scores(case, seen)]
     blocks = []
-    if found:
+    if shares:
         held = [
-            {"what": one.what, **one.found.columns(), "expected": one.expected, "chance": one.chance, "says": one.says}
-            for one in found
+            {
+                "what": one.what,
+                **one.measured.columns(),
+                "expected": one.expected,
+                "chance": one.chance,
+                "says": one.says,
+            }
+            for one in shares
         ]
         caption = f"Rows beyond the training rows' range, n = {case.m}, exact limits"
         blocks.append(table("beyond", caption, COLUMNS, held))
     blocks += [*_histograms(case), _quantiles(case, seen), text("shift-notes", _notes(case, seen))]
-    return section("shift", "Shift", _lead(case, found), blocks)
+    return section("shift", "Shift", _lead(case, shares), blocks)
 
 
 def _scores(case: Case, seen: Array | None) -> list[Beyond]:
@@ -88,7 +93,7 @@ def _scores(case: Case, seen: Array | None) -> list[Beyond]:
 
 def beyond(case: Case) -> list[Beyond]:
     """Density and misfit against the training rows, each left out; and rows marked scarce."""
-    found, explained = [], case.explained
+    shares, explained = [], case.explained
     if explained is not None and explained.density_percentile is not None and explained.misfit_percentile is not None:
         s = compared(case)
         for name, values in (
@@ -96,21 +101,21 @@ def beyond(case: Case) -> list[Beyond]:
             ("similar rows are fitted worse", explained.misfit_percentile),
         ):
             far = share(values >= FAR)
-            found.append(_beyond(f"{name} than for {FAR:.0f} % of {s} training rows", far, s, ceil(FAR / 100 * s)))
-            found.append(_beyond(f"{name} than for all {s} training rows", share(values >= 100), s, s))
+            shares.append(_beyond(f"{name} than for {FAR:.0f} % of {s} training rows", far, s, ceil(FAR / 100 * s)))
+            shares.append(_beyond(f"{name} than for all {s} training rows", share(values >= 100), s, s))
     if case.audit.scarce is not None:
-        found.append(Beyond("marked scarce by the audit", share(case.audit.scarce), None))
-    return found
+        shares.append(Beyond("marked scarce by the audit", share(case.audit.scarce), None))
+    return shares
 
 
-def _beyond(what: str, found: Estimate, s: int, below: int) -> Beyond:
+def _beyond(what: str, measured: Measurement, s: int, below: int) -> Beyond:
     """Rows beyond so many of s training rows: were all alike, their number would be beta-binomial, by ranks alone."""
     from scipy.stats import betabinom
 
     top = s - below + 1
-    count = round((found.value or 0.0) * found.n)
-    chance = float(betabinom.sf(count - 1, found.n, top, s + 1 - top))
-    return Beyond(what, found, top / (s + 1), chance)
+    count = round((measured.value or 0.0) * measured.n)
+    chance = float(betabinom.sf(count - 1, measured.n, top, s + 1 - top))
+    return Beyond(what, measured, top / (s + 1), chance)
 
 
 def compared(case: Case) -> int:
@@ -121,7 +126,7 @@ def compared(case: Case) -> int:
 def training_scores(case: Case) -> Array | None:
     """Scores of some training rows as fitted; None where they cannot be read one by one."""
     trained = case.auditor.trained
-    if trained is None or case.auditor.method in SELVES:
+    if trained is None or case.auditor.meaning.of_other_rows:
         return None
     X, n = trained.data.source.X, trained.data.n
     some = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
@@ -142,7 +147,7 @@ def _histograms(case: Case) -> list[Block]:
         return []
     ends = np.linspace(0, 100, BINS + 1)
     middle = ((ends[1:] + ends[:-1]) / 2).tolist()
-    found = []
+    charts = []
     for name, title, values in (
         ("density-percentiles", "How scarce similar training rows are", explained.density_percentile),
         ("misfit-percentiles", "How badly similar training rows are fitted", explained.misfit_percentile),
@@ -151,8 +156,8 @@ def _histograms(case: Case) -> list[Block]:
         both = axis("Percentile among the training rows, each left out", 0, 100), axis("Share of audited rows", 0)
         note = f"n = {rows(case.m, 'audited row')} against {compared(case)} training rows; level if they are alike."
         drawn = [series("audited rows", "bars", middle, counts.tolist())]
-        found.append(chart(name, title, both, drawn, note, [line("y", 1 / BINS, "if alike")]))
-    return found
+        charts.append(chart(name, title, both, drawn, note, [line("y", 1 / BINS, "if alike")]))
+    return charts
 
 
 def _quantiles(case: Case, seen: Array | None) -> Block:
@@ -180,7 +185,7 @@ def _notes(case: Case, seen: Array | None) -> str:
         )
     elif case.explained.density_percentile is None:
         said.append("Density and misfit were not measured: rows cannot be left out of this model.")
-    if case.auditor.method in SELVES:
+    if case.auditor.meaning.of_other_rows:
         said.append(
             "Scores of the training rows were not compared: each of them is its own nearest row, which no audited row "
             "is."
@@ -195,23 +200,23 @@ def _notes(case: Case, seen: Array | None) -> str:
     return "\n\n".join(said)
 
 
-def _lead(case: Case, found: list[Beyond]) -> str:
-    tested = [one for one in found if one.expected is not None and not one.hint]
+def _lead(case: Case, shares: list[Beyond]) -> str:
+    tested = [one for one in shares if one.expected is not None and not one.hint]
     scarce = case.audit.scarce
     counted = "" if scarce is None else f" The audit marks {of(int(scarce.sum()), case.m)} as unlike the training rows."
     if not tested:
-        hints = [one for one in found if one.hint]
+        hints = [one for one in shares if one.hint]
         if not hints:
             return f"Not assessed for {rows(case.m)}.{counted}"
-        return f"Only scores could be compared, as a hint: {hints[0].what}, a share of {hints[0].found}.{counted}"
+        return f"Only scores could be compared, as a hint: {hints[0].what}, a share of {hints[0].measured}.{counted}"
     more = [one for one in tested if one.more]
     if not more:
         return (
             f"No clear difference: of n = {rows(case.m, 'audited row')} not clearly more than expected lie beyond the "
             f"training rows' range.{counted}"
         )
-    worst = max(more, key=lambda one: (one.found.value or 0) / (one.expected or 1))
+    worst = max(more, key=lambda one: (one.measured.value or 0) / (one.expected or 1))
     return (
         f"More audited rows than expected lie beyond the training rows' range: {worst.what}, for a share of "
-        f"{worst.found} where {number(worst.expected)} is expected.{counted}"
+        f"{worst.measured} where {number(worst.expected)} is expected.{counted}"
     )

@@ -9,7 +9,7 @@ from rue.core.arrays import Array
 from rue.reports import regression
 from rue.reports.blocks import Block, Section, axis, chart, line, section, series, table, text
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate, mean, share
+from rue.reports.estimates import Measurement, mean, share
 from rue.reports.phrases import listing, rows
 from rue.reports.plain import identifiers
 
@@ -24,18 +24,18 @@ class Measure(NamedTuple):
     values: Array  # (m,)
     exact: bool  # a share
 
-    def of(self, part: NDArray[Any]) -> Estimate:
+    def of(self, part: NDArray[Any]) -> Measurement:
         """Over some rows."""
         return share(self.values[part]) if self.exact else mean(self.values[part])
 
 
 def small_groups(case: Case) -> list[str]:
     """Groups too small to say much of."""
-    found = []
+    small = []
     for grouping, labels in case.groups.items():
         named, counts = _sizes(labels)
-        found += [f"{grouping} {label}" for label, n in zip(named, counts, strict=True) if n < SMALL]
-    return found
+        small += [f"{grouping} {label}" for label, n in zip(named, counts, strict=True) if n < SMALL]
+    return small
 
 
 def subgroups(case: Case) -> Section:
@@ -60,20 +60,20 @@ def subgroups(case: Case) -> Section:
 
 def _measures(case: Case) -> dict[str, Measure]:
     happened = case.outcome
-    found = {}
+    measures = {}
     if happened is not None and happened.kind == "classes":
-        found["error"] = Measure("Accuracy", 1 - happened.error[:, 0], True)
+        measures["error"] = Measure("Accuracy", 1 - happened.error[:, 0], True)
         if case.sets is not None:
             inside = case.sets.members[np.arange(case.m), happened.target]
-            found["coverage"] = Measure("Coverage", inside.astype(np.float64), True)
+            measures["coverage"] = Measure("Coverage", inside.astype(np.float64), True)
     elif happened is not None:
-        found["error"] = Measure(f"Mean {happened.called}", happened.size, False)
+        measures["error"] = Measure(f"Mean {happened.called}", happened.size, False)
         inside = regression.covered_rows(case, happened)
         if inside is not None:
-            found["coverage"] = Measure("Coverage", inside.mean(axis=1), inside.shape[1] == 1)
-    found["score"] = Measure("Mean score", np.asarray(case.audit.score), False)
+            measures["coverage"] = Measure("Coverage", inside.mean(axis=1), inside.shape[1] == 1)
+    measures["score"] = Measure("Mean score", np.asarray(case.audit.score), False)
     referred = (case.decision.tier != "accept").astype(np.float64)
-    return found | {"referred": Measure("Not accepted", referred, True)}
+    return measures | {"referred": Measure("Not accepted", referred, True)}
 
 
 def _grouping(
@@ -84,16 +84,21 @@ def _grouping(
     text_labels = _names(labels)
     everyone = {key: measure.of(np.arange(case.m)) for key, measure in measures.items()}
     held, apart = [], []
-    by_key: dict[str, list[Estimate]] = {key: [] for key in measures}
+    by_key: dict[str, list[Measurement]] = {key: [] for key in measures}
     for label, n in zip(named, counts, strict=True):
         part = np.flatnonzero(text_labels == label)
         row: Block = {"group": label, "n": int(n)} | ({"flag": "small n"} if n < SMALL else {})
         for key, measure in measures.items():
-            found = measure.of(part)
-            by_key[key].append(found)
-            row |= {key: found.value, f"{key}_low": found.low, f"{key}_high": found.high, f"{key}_95": found.limits}
-            if found.excludes(everyone[key].value):
-                apart.append(f"{grouping} {label} ({measure.label.lower()} {found}; over all {everyone[key]})")
+            measured = measure.of(part)
+            by_key[key].append(measured)
+            row |= {
+                key: measured.value,
+                f"{key}_low": measured.low,
+                f"{key}_high": measured.high,
+                f"{key}_95": measured.limits,
+            }
+            if measured.excludes(everyone[key].value):
+                apart.append(f"{grouping} {label} ({measure.label.lower()} {measured}; over all {everyone[key]})")
         held.append(row)
     every = len(np.unique(text_labels))
     shown = rows(every, "group") if every == len(named) else f"{len(named)} of {every} groups shown, the largest,"
@@ -107,24 +112,30 @@ def _grouping(
 
 
 def _columns(measures: dict[str, Measure]) -> dict[str, tuple[str, str]]:
-    found = {"group": ("Group", "text"), "n": ("n", "number")}
+    columns = {"group": ("Group", "text"), "n": ("n", "number")}
     for key, measure in measures.items():
-        found |= {key: (measure.label, "number"), f"{key}_95": ("95 % interval", "text")}
-    return found
+        columns |= {key: (measure.label, "number"), f"{key}_95": ("95 % interval", "text")}
+    return columns
 
 
 def _chart(
-    case: Case, number: int, grouping: str, named: list[str], label: str, found: list[Estimate], overall: Estimate
+    case: Case,
+    number: int,
+    grouping: str,
+    named: list[str],
+    label: str,
+    measured: list[Measurement],
+    overall: Measurement,
 ) -> Block:
     drawn = series(
         label,
         "range",
         named,
-        [one.value for one in found],
-        low=[one.low for one in found],
-        high=[one.high for one in found],
+        [one.value for one in measured],
+        low=[one.low for one in measured],
+        high=[one.high for one in measured],
     )
-    note = f"n = {case.m}, in the order shown {', '.join(str(one.n) for one in found)}; bars are 95 % intervals."
+    note = f"n = {case.m}, in the order shown {', '.join(str(one.n) for one in measured)}; bars are 95 % intervals."
     lines = [] if overall.value is None else [line("y", overall.value, "all rows")]
     return chart(f"group-{number}-chart", f"{label} by {grouping}", (axis(grouping), axis(label)), [drawn], note, lines)
 

@@ -2,49 +2,17 @@
 
 import numpy as np
 
+from rue.auditing.meaning import NOT_THE_ERROR, RANKS, ScoreMeaning
 from rue.reports.blocks import Block, Section, section, table, text
 from rue.reports.case import Case
 from rue.reports.phrases import percent, rows
-from rue.reports.spreads import words
+from rue.reports.spreads import spread_meaning
 
 UNSTATED = (
     "No purpose was stated when this report was made. The owner of the model fills it in: who uses the predictions, "
     "for whom, for which decision, and for what they must not be used."
 )
 COLUMNS = {"term": ("Number", "text"), "means": ("What it says", "text"), "not": ("What it does not say", "text")}
-UNSEEN = "The error to expect: noise of the target is no part of it, nor is what the model misses everywhere."
-SCORES = {
-    "CalibratedRUE": (
-        "The size of error to expect, one standard deviation in units of the target: noise, rows nearby that are "
-        "fitted badly, how far the prediction would change with other training rows, and scarcity, weighed on the "
-        "training rows, each left out.",
-        "Whether this prediction is wrong. Among rows of one score some errors are small and some are large.",
-    ),
-    "ClassifierRUE": (
-        "The estimated probability that the predicted class is wrong, averaged over the training sets that might have "
-        "been and weighed on the training rows, each left out.",
-        "Whether this decision is wrong, or what a wrong one costs.",
-    ),
-    "LinearRUE": (
-        "The standard deviation of the prediction over the training sets that might have been: with other training "
-        "rows it would change by about so much.",
-        UNSEEN,
-    ),
-    "RUE": (
-        "The standard deviation of the prediction over sampled training sets: with other training rows it would change "
-        "by about so much.",
-        UNSEEN,
-    ),
-    "ForestRUE": (
-        "For numbers the size of error to expect, weighed on rows out of the bag; for classes the probability "
-        "that the decision is wrong: the trees' votes, as sure as rows out of the bag were told.",
-        "What other splits of the trees would do: their structure is held fixed.",
-    ),
-}
-OTHER = (
-    "The higher it is, the less reliable the prediction is held to be by this method; only its order has a meaning.",
-    "A probability, or an error to expect.",
-)
 
 
 def use(case: Case) -> Section:
@@ -68,20 +36,20 @@ def _caption(case: Case) -> str:
 
 
 def _terms(case: Case) -> list[Block]:
-    audit = case.audit
-    found = [_term("Score", *_score(case)), _percentile(case)]
+    audit, spread = case.audit, spread_meaning(case)
+    terms = [_term("Score", *_score(case)), _percentile(case)]
     if audit.std is not None:
-        found.append(_std(case))
+        terms.append(_std(case))
     if audit.total_std is not None:
-        found.append(
+        terms.append(
             _term(
                 "Total std",
-                f"{words(case).called} spread and noise together, one standard deviation in units of the target.",
+                f"{spread.called} spread and noise together, one standard deviation in units of the target.",
                 "A bound: about one error in three is larger, more where errors have heavy tails.",
             )
         )
     if audit.axes is not None:
-        found.append(
+        terms.append(
             _term(
                 "Three axes",
                 "Why: noise and local misfit, resampling (other training rows), scarcity (few similar rows). Their "
@@ -90,35 +58,38 @@ def _terms(case: Case) -> list[Block]:
             )
         )
     if audit.probability is not None:
-        found.append(
+        terms.append(
             _term(
                 "Probability",
-                words(case).probability,
+                spread.probability,
                 "The share of such rows that belong to the class, unless the reliability chart below says so.",
             )
         )
     if audit.flip_probability is not None:
-        found.append(
+        terms.append(
             _term(
                 "Flip probability",
-                words(case).flip,
+                spread.flip,
                 "That the decision is wrong: it may be stable and wrong.",
             )
         )
-    return [*found, _bounds(case), _tier(case)]
+    return [*terms, _bounds(case), _tier(case)]
 
 
-def _score(case: Case) -> tuple[str, str]:
+def _score(case: Case) -> ScoreMeaning:
     """Of this method; a deviation of logits is none of a prediction."""
-    known, audit = SCORES.get(case.auditor.method), case.audit
+    own, audit = case.auditor.meaning.score, case.audit
     if audit.std is None:
-        return known or OTHER
+        return own or RANKS
     deviation = np.linalg.norm(audit.std.reshape(len(audit), -1), axis=1)
     if not np.allclose(deviation, audit.score, rtol=1e-6):
-        return known or OTHER
+        return own or RANKS
+    spread = spread_meaning(case)
     if audit.decision is not None:
-        return f"The standard deviation of the logits. {words(case).std}", "The probability that the decision is wrong."
-    return known or (f"The standard deviation of the prediction. {words(case).std}", UNSEEN)
+        return ScoreMeaning(
+            f"The standard deviation of the logits. {spread.says}", "The probability that the decision is wrong."
+        )
+    return own or ScoreMeaning(f"The standard deviation of the prediction. {spread.says}", NOT_THE_ERROR)
 
 
 def _term(term: str, means: str, but: str) -> Block:
@@ -134,8 +105,8 @@ def _percentile(case: Case) -> Block:
 
 
 def _std(case: Case) -> Block:
-    said = words(case)
-    return _term("Std", said.std, said.but)
+    spread = spread_meaning(case)
+    return _term("Std", spread.says, spread.does_not_say)
 
 
 def _bounds(case: Case) -> Block:

@@ -2,23 +2,26 @@
 
 from torch import nn
 
-from rue.core.concepts import Model
 from rue.core.errors import ModelError
+from rue.core.model import Model
+from rue.models.torch.module import plain_module
 
 WANTED = "PBP trains nn.Sequential(nn.Linear, nn.ReLU, ..., nn.Linear), with biases and one output"
 
 
 def widths(model: Model) -> tuple[int, ...]:
     """Inputs, hidden units of each layer, and the one output, of the module behind a wrapped model."""
-    module = getattr(model, "module", None)
-    if not isinstance(module, nn.Module):
-        raise ModelError(f"the model is a {type(model).__name__}, not a wrapped module; {WANTED}: rue.wrap such a net")
+    core = plain_module(model)
+    if core is None:
+        raise ModelError(
+            f"the model is a {type(model.core).__name__}, not a wrapped module; {WANTED}: rue.wrap such a net"
+        )
     if not model.family.gaussian:
         raise ModelError(
-            f"the loss is {model.describe()['loss']!r}, but PBP's noise is Gaussian; wrap the module with "
+            f"the loss is {core.loss.name!r}, but PBP's noise is Gaussian; wrap the module with "
             'loss="squared_error", or use RUE for this loss'
         )
-    parts = _flattened(module)
+    parts = _flattened(core.module)
     for place, part in enumerate(parts):
         wanted = nn.ReLU if place % 2 else nn.Linear
         if type(part) is not wanted:

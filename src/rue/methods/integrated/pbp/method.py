@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rue.auditing.auditor import Auditor
-from rue.core.concepts import Model
 from rue.core.errors import NumericalError, SettingError
+from rue.core.model import Model
 from rue.core.progress import track
 from rue.methods.fitting import fitting
 from rue.methods.integrated.pbp.network import Networks

@@ -6,8 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rue.auditing.assessment import Assessment
 from rue.core.arrays import Array
-from rue.core.concepts import Assessment, Inputs, Model
+from rue.core.concepts import Inputs
+from rue.core.model import Model
 from rue.data.features import Standardiser, coordinates
 from rue.methods.integrated.pbp.layers import with_constant
 from rue.methods.integrated.pbp.rectifier import rectify

@@ -4,11 +4,11 @@ from typing import Any
 
 from rue.reports.blocks import Block
 from rue.reports.case import Case
-from rue.reports.estimates import Estimate
-from rue.reports.measures import Metrics
+from rue.reports.estimates import Measurement
 from rue.reports.phrases import listing, number, percent, rows
 from rue.reports.sections.fitness import RANK, checks, most_missing
-from rue.reports.sections.shift import Beyond
+from rue.reports.sections.performance import coverage, metrics
+from rue.reports.sections.shift import beyond
 
 
 def verdict(case: Case) -> Block:
@@ -37,29 +37,29 @@ def _passed(made: list[Any]) -> str:
     )
 
 
-def highlights(case: Case, metrics: Metrics, covered: Estimate | None, far: list[Beyond]) -> list[Block]:
+def highlights(case: Case) -> list[Block]:
     """Four to six numbers, each with its n."""
+    measured, covered, far = case.once(metrics), case.once(coverage), case.once(beyond)
     counts, whose = case.decision.counts, "networks that the method" if case.own_networks else "a model"
-    found = [
+    shown = [
         _highlight("Predictions", str(case.m), f"of {whose} trained on {rows(case.n)}"),
         _highlight("For review", str(counts["review"]), _part(counts["review"], case.m)),
         _highlight("Refused", str(counts["refuse"]), _part(counts["refuse"], case.m)),
     ]
-    if metrics:
-        name, (estimate, _) = next(iter(metrics.items()))
-        found.append(_highlight(f"{name[0].upper()}{name[1:]}", number(estimate.value), _limits(estimate)))
+    if measured:
+        name, (estimate, _) = next(iter(measured.items()))
+        shown.append(_highlight(f"{name[0].upper()}{name[1:]}", number(estimate.value), _limits(estimate)))
     else:
-        found.append(_highlight("Error", "not assessed", case.unknown_outcome))
+        shown.append(_highlight("Error", "not assessed", case.unknown_outcome))
     if covered is not None and covered.value is not None:
         what = "sets hold the true class" if case.sets is not None else "intervals hold the outcome"
-        value, _, known = covered.percent.partition(" (")
-        note = f"of the {what}, {percent(case.asked.level)} are meant to; 95 % interval {known.rstrip(')')}"
-        found.append(_highlight("Coverage", value, note))
+        note = f"of the {what}, {percent(case.asked.level)} are meant to; 95 % interval {covered.percent_limits}"
+        shown.append(_highlight("Coverage", percent(covered.value), note))
     first = next((one for one in far if one.expected is not None), None)
-    if first is not None and first.found.value is not None:
-        note = f"of {rows(first.found.n)}; {percent(first.expected or 0)} expected: {first.what}"
-        found.append(_highlight("Beyond the training range", percent(first.found.value), note))
-    return found
+    if first is not None and first.measured.value is not None:
+        note = f"of {rows(first.measured.n)}; {percent(first.expected or 0)} expected: {first.what}"
+        shown.append(_highlight("Beyond the training range", percent(first.measured.value), note))
+    return shown
 
 
 def _highlight(label: str, value: str, note: str) -> Block:
@@ -70,5 +70,5 @@ def _part(count: int, n: int) -> str:
     return f"of {rows(n, 'prediction')} ({percent(count / n)})"
 
 
-def _limits(found: Estimate) -> str:
-    return f"n = {found.n}" if found.limits is None else f"95 % interval {found.limits}, n = {found.n}"
+def _limits(measured: Measurement) -> str:
+    return f"n = {measured.n}" if measured.limits is None else f"95 % interval {measured.limits}, n = {measured.n}"

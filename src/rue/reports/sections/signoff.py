@@ -3,7 +3,7 @@
 import numpy as np
 
 from rue.policy.decision import TIERS
-from rue.reports.blocks import Block, Section, listed, section, signoff, table, text
+from rue.reports.blocks import Block, Section, lines_to_sign, listed, section, table, text
 from rue.reports.case import SHARE, Case
 from rue.reports.estimates import mean, share
 from rue.reports.phrases import number, of, percent, rows
@@ -26,7 +26,7 @@ COLUMNS = {
 }
 
 
-def thresholds(case: Case) -> Section:
+def signoff(case: Case) -> Section:
     """The policy in words, counts by tier, and the block to sign."""
     counts = case.decision.counts
     said = ", ".join(f"{tier} {of(counts[tier], case.m)}" for tier in TIERS)
@@ -39,7 +39,7 @@ def thresholds(case: Case) -> Section:
             listed("policy", _policy(case)),
             table("tiers", f"Predictions by tier, n = {case.m}, exact limits", columns, held),
             text("sign", "Nothing in this report takes the decision. Those who do sign here."),
-            signoff("sign-off", FIELDS),
+            lines_to_sign("sign-off", FIELDS),
         ],
     )
 
@@ -47,7 +47,7 @@ def thresholds(case: Case) -> Section:
 def _policy(case: Case) -> list[str]:
     policy = case.policy
     if not case.default_policy:
-        said = str(policy).split("\n")
+        said = [*policy.sentences]
         return said if policy.accepted else [*said[:2], "Nothing is accepted, and so nothing is said of accepted rows."]
     if policy.shortfall:
         return [

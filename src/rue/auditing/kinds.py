@@ -1,0 +1,69 @@
+"""What predictions are: numbers with a predictive distribution, or decisions between classes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from rue.auditing.intervals import IntervalRule, SetRule
+from rue.core.arrays import Array, Labels
+from rue.core.classify import decided, probability, sampled
+from rue.core.concepts import Decision
+from rue.core.errors import InputError, ShapeError
+from rue.core.randomness import generator
+from rue.models.labels import label_codes
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What audits of numbers have beside their spread."""
+
+    outputs: Array = field(repr=False)  # (m, k), of the model, where predictions are made of them
+    degrees: float = inf  # of freedom of the predictive Student-t distribution; infinite is Gaussian
+    rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # of intervals, strongest first
+    log_density: Callable[[ArrayLike], Array] | None = field(default=None, repr=False)  # where targets are transformed
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What audits of classifiers have beside the spread of the logits."""
+
+    outputs: Array = field(repr=False)  # (m, k), logits or shares
+    decision: Decision  # how the outputs decide
+    names: Labels | None = field(default=None, repr=False)  # of the classes, where the model has them
+    probability: Array | None = field(default=None, repr=False)  # (m, classes), averaged over the resampled models
+    flip: Array | None = field(default=None, repr=False)  # (m,), that another training set decides otherwise
+    epistemic: Array | None = field(default=None, repr=False)  # (m,), nats of uncertainty due to the training set
+    sets: SetRule | None = field(default=None, repr=False)  # where rows were held out
+
+    @property
+    def label(self) -> Labels:
+        """The predicted class of each row, by name where the model has names."""
+        number = decided(self.decision, torch.from_numpy(self.outputs)).numpy()
+        return number if self.names is None else self.names[number]
+
+    @property
+    def own_probability(self) -> Array:
+        """What the model itself says, (m, classes), before anything is averaged."""
+        return np.asarray(probability(self.decision, torch.from_numpy(self.outputs)).numpy())
+
+    def sampled_probability(self, covariance: Array, members: int, seed: int) -> Array:
+        """As `probability`, by drawing logits from their resampling distribution (m, k, k)."""
+        drawn = torch.from_numpy(self.outputs), torch.from_numpy(covariance)
+        return np.asarray(sampled(self.decision, *drawn, members, generator(seed)).numpy())
+
+    def log_prob(self, y: ArrayLike, method: str) -> Array:
+        """The logarithm of the averaged probability of each label (m,)."""
+        if self.probability is None:
+            raise InputError(f"{method} gives no probabilities; use LinearRUE or ClassifierRUE")
+        if self.decision == "signs" and self.outputs.shape[1] > 1:
+            raise InputError("labels that may hold together have no single log probability; use audit.probability")
+        known = np.arange(self.probability.shape[1]) if self.names is None else self.names
+        labels = label_codes(y, known)
+        if len(labels) != len(self.outputs):
+            raise ShapeError(f"there are {len(labels)} labels for {len(self.outputs)} rows; give one for each")
+        chosen = np.take_along_axis(self.probability, labels[:, None], axis=1)[:, 0]
+        return np.log(chosen.clip(min=np.finfo(np.float64).tiny))  # a forest may give a class no vote at all

@@ -1,0 +1,69 @@
+"""Meaning: what the numbers of a method say and do not say, in the words that reports use.
+
+A method says so in its own file, as `meaning: ClassVar[Meaning] = Meaning(...)`; one that does not gets general words.
+In the texts `{method}` stands for the method's name, `{what}` for what has the spread: the prediction, or the logits.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class ScoreMeaning(NamedTuple):
+    """Of the score."""
+
+    says: str
+    does_not_say: str
+
+
+class SpreadMeaning(NamedTuple):
+    """Of the standard deviation, and of what is made of it for classes."""
+
+    called: str  # the spread beside the total: "Resampling spread and noise together"
+    says: str
+    does_not_say: str
+    limitation: str
+    flip: str = "The chance that the decision would be another, by the spread of the logits."
+    probability: str = "Of the predicted class, averaged over the spread of the logits."
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What reports say of a method; what is None is said in general words."""
+
+    made: str | None = None  # how the score is made
+    score: ScoreMeaning | None = None
+    spread: SpreadMeaning | None = None
+    of_other_rows: bool = False  # the score compares an input with other rows: a training row would meet itself
+    similarity_damped: bool = False  # similarity and resampling have a damping of their own
+
+
+NOT_THE_ERROR = "The error to expect: noise of the target is no part of it, nor is what the model misses everywhere."
+RANKS = ScoreMeaning(
+    "The higher it is, the less reliable the prediction is held to be by this method; only its order has a meaning.",
+    "A probability, or an error to expect.",
+)
+MADE = "{method} scores each prediction after training."
+REWEIGHTED = SpreadMeaning(
+    "Resampling",
+    "Resampling alone: {what} would change by about so much with other training rows.",
+    "What training from scratch would do: parameters are re-weighted around the trained ones, to first order.",
+    "The spread is that of re-weighting the training rows around the trained parameters, to first order. It is not "
+    "training from scratch: another start, other settings or another search are no part of it.",
+    "The chance that another training set of the same kind would have led to another decision.",
+    "Of the predicted class, averaged over the training sets that might have been.",
+)
+NETWORKS_OF_ITS_OWN = SpreadMeaning(
+    "Members'",
+    "The spread of the members, or of the weights, of networks that the method trained itself.",
+    "How far the wrapped module would move: its trained weights take no part.",
+    "{method} trained networks of its own: predictions, errors and spread are theirs, and the weights of the wrapped "
+    "module take no part.",
+)
+UNEXPLAINED = SpreadMeaning(
+    "The method's",
+    "The spread that {method} gives to {what}.",
+    "What other training rows, or training from scratch, would do.",
+    "{method} trains nothing again: what other training rows, or training from scratch, would change is no part of its "
+    "score.",
+    probability="Of the predicted class: the model's own.",
+)

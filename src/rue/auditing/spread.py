@@ -1,0 +1,89 @@
+"""Spread: the standard deviations of an audit, resampling and noise kept apart."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rue.core.arrays import Array
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What calibrated methods add: the total, weighed by left-out rows, and the part of it due to missing data."""
+
+    total: Array = field(repr=False)  # (m, k, k)
+    scarcity: Array | None = field(default=None, repr=False)  # (m, k, k)
+    scarce: NDArray[np.bool_] | None = field(default=None, repr=False)  # (m,), inputs unlike the training rows
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Covariances (m, k, k) of resampling and of noise, where a method has them."""
+
+    covariance: Array | None = field(default=None, repr=False)  # of resampling
+    variance: Array | None = field(default=None, repr=False)  # (m, k), of resampling where covariances are too many
+    noise: Array | None = field(default=None, repr=False)  # all other spread
+    calibrated: Calibrated | None = field(default=None, repr=False)
+
+    @property
+    def total(self) -> Array | None:
+        """Resampling and noise together; None where the noise is not known."""
+        if self.calibrated is not None:
+            return self.calibrated.total
+        if self.noise is None:
+            return None
+        return self.noise if self.covariance is None else self.covariance + self.noise
+
+    @property
+    def std(self) -> Array | None:
+        """The plain resampling deviation, (m,) or (m, k)."""
+        if self.covariance is None and self.variance is not None:
+            return np.sqrt(self.variance.clip(min=0))
+        return deviation(self.covariance)
+
+    @property
+    def axes(self) -> dict[str, Array] | None:
+        """Three deviations whose squares sum to the total's; None for methods that do not tell them apart."""
+        known = self.calibrated
+        if known is None or known.scarcity is None or self.noise is None:
+            return None
+        parts = {
+            "noise and local misfit": self.noise - known.scarcity,
+            "resampling": known.total - self.noise,
+            "scarcity": known.scarcity,
+        }
+        return {name: np.asarray(deviation(part)) for name, part in parts.items()}
+
+    def times(self, factor: float) -> "Spread":
+        """Every predictive variance multiplied by a number; resampling alone stays the plain one."""
+        total = self.total
+        if total is None or self.noise is None:
+            return self
+        known = self.calibrated or Calibrated(total)
+        scarcity = None if known.scarcity is None else factor * known.scarcity
+        scaled = Calibrated(factor * total, scarcity, known.scarce)
+        return Spread(self.covariance, self.variance, factor * self.noise, scaled)
+
+    def along(self, slope: Array) -> "Spread":
+        """The spread of predictions whose derivatives by the outputs are (m, k): the delta method."""
+        known = self.calibrated
+        both = slope[:, :, None] * slope[:, None, :]
+
+        def moved(covariance: Array | None) -> Array | None:
+            return None if covariance is None else covariance * both
+
+        return Spread(
+            moved(self.covariance),
+            None if self.variance is None else self.variance * slope**2,
+            moved(self.noise),
+            None if known is None else Calibrated(known.total * both, moved(known.scarcity), known.scarce),
+        )
+
+
+def deviation(covariance: Array | None) -> Array | None:
+    """Standard deviations (m,), or (m, k) of several outputs."""
+    if covariance is None:
+        return None
+    spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).clip(min=0))
+    return spread[:, 0] if spread.shape[1] == 1 else spread

@@ -1,0 +1,128 @@
+"""1. Model: what was trained, as two parts: the core, and the boundary between it and raw tables."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rue.core.concepts import (
+    Batch,
+    Boundary,
+    Core,
+    ExampleLoss,
+    Facts,
+    Family,
+    Inputs,
+    Response,
+    Solver,
+    TrainedObjective,
+    TrainingSet,
+)
+from rue.core.errors import ModelError
+
+Batches = Callable[["Model"], Iterator[Batch]]
+"""A pass over all training rows, as a model reads them."""
+
+Settle = Callable[[Any, Inputs, float, Callable[[Any], Iterator[Batch]] | None], Core]
+"""What only data can tell of a core, from it, a first batch, the sum of the weights and a pass over all rows."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What `rue.wrap` returns: a core with its boundary.
+
+    `theta`, `predict`, `loss` and `penalty` are the core's: what derivatives are taken of.
+    """
+
+    core: Core
+    boundary: Boundary = field(repr=False)
+    said: Facts = field(default_factory=dict, repr=False)  # of the user's own estimator, for an audit's facts
+    estimator: Any = field(default=None, repr=False)  # as the user has it: copies of it may be trained
+    settle: Settle | None = field(default=None, repr=False)  # of cores that only data can complete
+    no_objective: str | None = field(default=None, repr=False)  # why the core minimises none, and what to use instead
+    behind: Core | None = field(default=None, repr=False)  # the core as it was read, where a projection stands for it
+    quick: Callable[[Any], TrainedObjective] | None = field(
+        default=None, repr=False
+    )  # a smaller core, enough for a spread
+    blind: str | None = field(default=None, repr=False)  # why its own parts say nothing honest of its errors
+    balanced_by: str | None = None  # weights of training that labels alone do not tell
+
+    @property
+    def objective(self) -> TrainedObjective:
+        """The core as what is differentiated; where it minimises no objective, an error says what to use instead."""
+        if self.no_objective is not None:
+            raise ModelError(self.no_objective)
+        return cast(TrainedObjective, self.core)
+
+    @property
+    def theta(self) -> Tensor:
+        """The audited parameters, flat: (d,)."""
+        return self.core.theta
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (m, k) at these parameters."""
+        return self.core.predict(theta, inputs)
+
+    @property
+    def loss(self) -> ExampleLoss:
+        """The loss of an example."""
+        return self.core.loss
+
+    @property
+    def family(self) -> Family:
+        """What the outputs mean."""
+        return self.core.family
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """The penalty R, a scalar."""
+        return self.objective.penalty(theta)
+
+    @property
+    def jacobian(self) -> Callable[[Inputs], Tensor] | None:
+        """∂f/∂θ where it is known in closed form."""
+        return self.objective.jacobian
+
+    @property
+    def response(self) -> Response | None:
+        """What turns outputs into predictions."""
+        return self.boundary.response
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The labels of the classes."""
+        return self.boundary.classes
+
+    def answer(self, inputs: Any) -> NDArray[Any] | None:
+        """What the user's own estimator predicts for raw inputs; None where the outputs are the prediction."""
+        return None if self.boundary.answer is None else self.boundary.answer(inputs)
+
+    def read(self, inputs: Any) -> Inputs:
+        """Turn raw inputs into tensors that `predict` takes."""
+        return self.boundary.read(self.core, inputs)
+
+    def read_targets(self, targets: Any) -> Any:
+        """Turn raw targets into what `loss` takes."""
+        return self.boundary.read_targets(self.core, targets)
+
+    def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> "Model":
+        """Settle what only data can tell (the outputs' shape, the scale of a mean); refuse what cannot be audited.
+
+        `inputs` are a first batch, `batches` a pass over all training rows as a model reads them.
+        """
+        if self.settle is None:
+            return self
+        passes = None if batches is None else lambda core: batches(replace(self, core=core))
+        return replace(self, core=self.settle(self.core, inputs, total_weight, passes))
+
+    def seen_by(self, solver: Solver, data: TrainingSet) -> "Model":
+        """The model in the coordinates that a solver solves for; as it is where there is nothing to solve."""
+        if self.no_objective is not None:
+            return self
+        viewed = solver.view(self.objective, data)
+        return self if viewed is self.core else replace(self, core=viewed, behind=self.core)
+
+    def describe(self) -> Facts:
+        """What to say of the model in an audit's facts."""
+        return {**self.core.describe(), **self.said}
