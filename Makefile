@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 LABEL ?= now
-PYTEST := RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+PYTEST := RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help demo paper test test-docs test-report test-paper test-training test-slow mutants browser check docs bench bench-models bench-practice package format clean

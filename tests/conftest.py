@@ -26,9 +26,28 @@ JOBS = {
         "paper/test_shift.py",
         "test_practice.py",
     ),
-    "training": ("test_recipes.py", "test_folds.py", "test_outside.py"),
+    "training": (
+        "laws/test_integrated_laws.py",
+        "test_deep_ensemble.py",
+        "test_ecosystem.py",
+        "test_estimator_audits.py",
+        "test_folds.py",
+        "test_mc_dropout.py",
+        "test_outside.py",
+        "test_pbp.py",
+        "test_recipes.py",
+        "test_refit_bootstrap.py",
+        "test_skorch.py",
+        "test_training.py",
+        "test_transformers.py",
+    ),
 }
 JOB_OF = {Path(__file__).parent / name: job for job, names in JOBS.items() for name in names}
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import the files of a job that is not wanted."""
+    return True if f"not {JOB_OF.get(collection_path)}" in config.option.markexpr else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker

@@ -61,7 +61,7 @@ def auditor(request, rows, model):
 def test_one_factor_multiplies_every_predictive_variance(auditor, rows):
     calibrated = auditor.calibrate(*rows[1])
     plain, scaled = auditor.audit(rows[2][0]), calibrated.audit(rows[2][0])
-    factor = calibrated.held_out.variance_factor
+    factor = calibrated.predictive.held_out.variance_factor
     np.testing.assert_allclose(scaled.total_std**2, factor * plain.total_std**2, rtol=1e-9)
     np.testing.assert_allclose(scaled.noise_std**2, factor * plain.noise_std**2, rtol=1e-9)
     assert factor > 1.2
@@ -86,7 +86,7 @@ def test_the_ranking_and_the_resampling_spread_stay_as_they_were(auditor, rows):
 
 def test_the_factor_is_the_most_likely_one(auditor, rows):
     X, y = rows[1]
-    plain, factor = auditor.audit(X), auditor.calibrate(X, y).held_out.variance_factor
+    plain, factor = auditor.audit(X), auditor.calibrate(X, y).predictive.held_out.variance_factor
     if plain.degrees == inf:
         assert factor == pytest.approx((((y - plain.prediction) / plain.total_std) ** 2).mean(), rel=1e-9)
 
@@ -179,7 +179,7 @@ def test_calibrating_again_starts_afresh(model, rows):
     auditor = rue.CalibratedRUE().fit(model, rows[0])
     once = auditor.calibrate(*rows[1])
     again = auditor.calibrate(*rows[2]).calibrate(*rows[1])
-    assert again.held_out.variance_factor == once.held_out.variance_factor
+    assert again.predictive.held_out.variance_factor == once.predictive.held_out.variance_factor
     assert auditor.predictive.held_out is None
 
 

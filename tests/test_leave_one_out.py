@@ -325,7 +325,7 @@ def test_refits_read_a_shuffled_loader_in_the_same_order():
 
 def test_under_a_mean_the_penalty_stays_that_of_all_rows():
     model, data, _, l2 = problem(0)
-    mean = rue.wrap(model.module, loss="squared_error", l2=l2 / data.weight.sum(), reduction="mean")
+    mean = rue.wrap(model.core.module, loss="squared_error", l2=l2 / data.weight.sum(), reduction="mean")
     np.testing.assert_allclose(leave_one_out(mean, data).prediction, leave_one_out(model, data).prediction, rtol=1e-10)
 
 

@@ -7,8 +7,8 @@ from scipy.stats import multivariate_normal, norm
 
 import cases
 import rue
+from rue.auditing.assessment import Assessment
 from rue.auditing.collected import Collected
-from rue.core.concepts import Assessment
 
 
 @pytest.fixture(scope="module")
