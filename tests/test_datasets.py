@@ -250,6 +250,7 @@ def test_a_package_without_the_set_or_cut_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [(b"%PDF-1.4", "cannot be unpacked"), (zipped({"other": "x"}), "holds nothing known, no housing")],
+    ids=["no archive", "another archive"],  # the bytes of an archive hold the time, and name the test otherwise
 )
 def test_an_archive_that_is_none_says_so(content, complaint, tmp_path, monkeypatch):
     def broken(command, folder):

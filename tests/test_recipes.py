@@ -419,7 +419,7 @@ def test_decay_is_read_group_by_group_and_what_was_not_trained_is_not_audited():
     sgd = torch.optim.SGD(groups, lr=0.1, weight_decay=0.3)
     model = rue.wrap(net, loss=nn.MSELoss(), optimizer=sgd)
     assert model.describe()["parameters"] == ("2.weight", "2.bias")
-    torch.testing.assert_close(model.l2, torch.tensor([0.3] * 6 + [0.0] * 2, dtype=torch.float64))
+    torch.testing.assert_close(model.core.l2, torch.tensor([0.3] * 6 + [0.0] * 2, dtype=torch.float64))
     chosen = rue.wrap(net, loss=nn.MSELoss(), optimizer=sgd, select="2.weight", l2={"2.weight": 0.3})
     assert chosen.describe()["parameters"] == ("2.weight",)
     with pytest.raises(SettingError, match=r"select names 0.weight, which the optimizer did not train"):
@@ -464,7 +464,7 @@ def test_a_fresh_head_is_shrunk_towards_zero_and_frozen_parts_and_buffers_are_pa
     net[0].bias.requires_grad_(False)
     start = {name: value + 1 for name, value in net.state_dict().items() if not name.startswith("2.")}
     model = rue.wrap(net, loss=nn.MSELoss(), l2=L2, centre=start)
-    parts = model.layout.split(model.centre)
+    parts = model.core.layout.split(model.core.centre)
     assert "0.bias" not in parts
     torch.testing.assert_close(parts["0.weight"], start["0.weight"])
     assert not parts["2.weight"].any()
@@ -486,7 +486,7 @@ class Tied(nn.Module):
 def test_a_tied_weight_is_found_under_either_name():
     net = Tied().double()
     model = rue.wrap(net, loss=nn.MSELoss(), l2=L2, centre={"last.weight": torch.ones(3, 3)})
-    assert bool((model.layout.split(model.centre)["first.weight"] == 1).all())
+    assert bool((model.core.layout.split(model.core.centre)["first.weight"] == 1).all())
 
 
 def test_a_centre_that_is_the_trained_net_itself_is_refused():
