@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 LABEL ?= now
+PYTEST := RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test browser test-slow check docs bench bench-models bench-practice package format clean
+.PHONY: help demo paper test test-docs test-report test-paper test-training test-slow mutants browser check docs bench bench-models bench-practice package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -15,11 +16,27 @@ demo: .venv/core  ## train the paper's network on diabetes patients and audit it
 paper: .venv/paper  ## reproduce the paper and what lies beyond, in hours on two cores; goes on where it stopped
 	$(BIN)/rue paper all
 
-test: .venv/dev browser  ## the test suite, under ten minutes on two cores
-	RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+test: .venv/dev  ## unit tests and laws, under four minutes on two cores
+	$(PYTEST) -m 'not slow and not docs and not report and not paper and not training'
 
-test-slow: .venv/dev  ## the slow statistical tests
-	RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m slow
+test-docs: .venv/dev  ## examples, what README and documentation say, the demo
+	$(PYTEST) -m 'docs and not slow' tests
+
+test-report: .venv/dev browser  ## the report, in a browser where there is one
+	$(PYTEST) -m 'report and not slow' tests
+
+test-paper: .venv/dev  ## the paper's experiments and the benchmarks, on small data
+	$(PYTEST) -m 'paper and not slow' tests
+
+test-training: .venv/dev  ## what trains models again, and models of other libraries
+	$(PYTEST) -m 'training and not slow' tests
+
+test-slow: .venv/dev  ## statistical validity and the deliberate breaks, in hours
+	$(PYTEST) -m slow
+
+mutants: .venv/dev  ## small errors put into the core rooms at random: do tests notice? In hours; goes on where it stopped
+	$(BIN)/python tests/mutants.py
+	$(BIN)/python tests/mutants.py --page
 
 browser:  ## have a Chromium for the tests of the report, where it can be installed
 	@sh tests/install_chromium.sh || true

@@ -207,7 +207,7 @@ def test_nothing_is_smaller_than_no_penalty():
     assert choice.value == 0.0
     assert choice.trials[0].evidence is None
     assert "none" in str(choice)
-    with pytest.raises(SettingError, match="4 of 4 parameters have no penalty"):
+    with pytest.raises(SettingError, match="4 of 4"):
         choose_penalty(ridge(X, y), [0.0, 100.0], (X, y), criterion="evidence")
 
 

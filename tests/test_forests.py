@@ -157,7 +157,7 @@ def test_weights_are_those_of_the_training(kind):
     bags = counts(forest, N, weight)
     wanted = spread(literal(forest, X, y[:, None], X[:5], bags), Multinomial())[:, 0, 0]
     method = ForestRUE(meat="HC0")
-    with pytest.raises(DataError, match="not the rows it was grown on"):
+    with pytest.raises(DataError):
         method.fit(read_forest(forest), (X, y))
     with pytest.warns(RueWarning) if not forest.bootstrap else nullcontext():
         audit = method.fit(read_forest(forest), rue.Data(X, y, weight=weight)).audit(X[:5])
@@ -186,6 +186,40 @@ def test_the_total_is_weighed_by_rows_out_of_the_bag():
     np.testing.assert_allclose(audit.score, audit.total_std)
     assert audit.facts["out_of_bag_rows"] == 400
     assert 0 < audit.facts["monte_carlo_share"] < 1
+
+
+def test_the_share_due_to_few_trees_is_what_pairs_of_different_trees_do_not_have():
+    X = table(N)
+    y = targets(X)["number"]
+    forest = numbers().fit(X, y)
+    bags, leaf = counts(forest, N), forest.apply(X)
+    whole = extra = 0.0
+    for x in range(N):
+        without = np.flatnonzero(bags[:, x] == 0)
+        use = without if len(without) > 1 else np.arange(len(bags))
+        pulls = np.zeros((len(use), N))  # of each row on the leaf of each tree
+        for j, t in enumerate(use):
+            there = leaf[:, t] == leaf[x, t]
+            share = bags[t] * there / (bags[t] * there).sum()
+            pulls[j] = share * (y - share @ y)
+        products = pulls @ pulls.T
+        pairs = (products.sum() - np.trace(products)) / (len(use) * (len(use) - 1))
+        whole += products.mean()
+        extra += products.mean() - pairs
+    audit = ForestRUE(meat="HC0").fit(read_forest(forest), (X, y)).audit(X[:5])
+    assert audit.facts["monte_carlo_share"] == pytest.approx(extra / whole, rel=1e-9)
+
+
+def test_a_class_without_a_vote_has_the_probability_of_one_tree_more():
+    X = table(N)
+    y = targets(X)["one of three"]
+    forest = labels().fit(X, y)
+    audit = ForestRUE().fit(read_forest(forest), (X, y)).audit(X)
+    usual = (y[:, None] == forest.classes_).mean(0)
+    sharp = ((12 * forest.predict_proba(X) + usual) / 13) ** (1 / audit.facts["temperature"])
+    assert (forest.predict_proba(X) == 0).any()
+    np.testing.assert_allclose(audit.probability, sharp / sharp.sum(1, keepdims=True), rtol=1e-9)
+    assert (audit.probability > 0).all()
 
 
 def test_several_targets_have_a_covariance():

@@ -317,7 +317,7 @@ def test_influence_is_never_taken_under_a_wrong_penalty(rested):
 
 def test_left_out_rows_of_another_model_give_no_jackknife(rested):
     audit = both(rested, Mixture()).audit(rested[1][:4])
-    with pytest.raises(rue.errors.SettingError, match=r"no interval by 'jackknife\+'"):
+    with pytest.raises(rue.errors.SettingError, match=r"'jackknife\+'"):
         audit.interval(by="jackknife+")
 
 

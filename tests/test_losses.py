@@ -182,9 +182,9 @@ def test_rows_that_are_coupled_are_neither_left_out_nor_streamed():
 @pytest.mark.parametrize(
     ("make", "error", "said"),
     [
-        (lambda: losses.as_loss("quantile"), ModelError, "no second derivative, the nearest .* 'huber'"),
-        (lambda: losses.as_loss("bce"), ModelError, "you may mean 'bernoulli'"),
-        (lambda: losses.as_loss(nn.L1Loss(reduction="none")), ModelError, 'nearest .* is loss="huber"'),
+        (lambda: losses.as_loss("quantile"), ModelError, "'huber'"),
+        (lambda: losses.as_loss("bce"), ModelError, "'bernoulli'"),
+        (lambda: losses.as_loss(nn.L1Loss(reduction="none")), ModelError, "huber"),
         (lambda: losses.as_loss(nn.BCEWithLogitsLoss()), ModelError, "say loss='bernoulli'"),
         (lambda: losses.huber(0.0), SettingError, "delta must be above 0"),
         (lambda: losses.tweedie(2.0), SettingError, "between 1 and 2"),
@@ -201,7 +201,7 @@ def test_rows_that_are_coupled_are_neither_left_out_nor_streamed():
             "1 of 2 targets are not above zero",
         ),
         (lambda: losses.gaussian_nll().fit_targets(torch.tensor([0.0]), 1), ShapeError, "needs two outputs"),
-        (lambda: losses.cox().fit_targets(torch.tensor([0.0]), 1), ShapeError, "expected two columns"),
+        (lambda: losses.cox().fit_targets(torch.tensor([0.0]), 1), ShapeError, r"\(1,\)"),
         (lambda: losses.cox().fit_targets(torch.tensor([[1.0, 2.0]]), 1), DataError, "events 0 or 1"),
         (lambda: losses.poisson().fit_targets({"y": torch.ones(2)}, 1), ShapeError, "expected one array"),
     ],

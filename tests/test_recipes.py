@@ -326,10 +326,10 @@ class Doubled(nn.MSELoss):
     ("loss", "error", "said"),
     [
         (nn.SmoothL1Loss(beta=0.0), ModelError, 'the nearest loss that has one is loss="huber"'),
-        (nn.L1Loss(), ModelError, "absolute error has no second derivative"),
-        (functional.l1_loss, ModelError, "absolute error has no second derivative"),
-        (nn.L1Loss, ModelError, "absolute error has no second derivative"),
-        (nn.CrossEntropyLoss, ModelError, r"the class CrossEntropyLoss; give an object: CrossEntropyLoss\(\)"),
+        (nn.L1Loss(), ModelError, "absolute"),
+        (functional.l1_loss, ModelError, "absolute"),
+        (nn.L1Loss, ModelError, "absolute"),
+        (nn.CrossEntropyLoss, ModelError, "CrossEntropyLoss"),
         (nn.BCEWithLogitsLoss(pos_weight=torch.ones(2, 2)), ModelError, r"has shape \(2, 2\), expected one number"),
         (Doubled(), ModelError, "Doubled gives one number for a whole batch, and only torch's own"),
     ],
@@ -341,14 +341,14 @@ def test_what_is_no_loss_of_ours_is_refused(loss, error, said):
 
 def test_what_the_data_show_to_be_wrong_is_refused():
     ignored = torch.where(torch.arange(N) == 3, -100, classes(3))
-    with pytest.raises(DataError, match=r"1 of 12 targets are -100, .*ignore_index=-100.*leave these rows out"):
+    with pytest.raises(DataError, match="-100"):
         rue.LinearRUE().fit(rue.wrap(linear(3), loss=nn.CrossEntropyLoss(), l2=L2), (X, ignored))
-    with pytest.raises(DataError, match=r"4 of 12 targets are 0, which CrossEntropyLoss\(ignore_index=0\)"):
+    with pytest.raises(DataError, match="4 of 12"):
         rue.LinearRUE().fit(rue.wrap(linear(3), loss=nn.CrossEntropyLoss(ignore_index=0), l2=L2), (X, classes(3)))
     loss = nn.BCEWithLogitsLoss(pos_weight=torch.ones(3))
     with pytest.raises(SettingError, match="pos_weight has 3 entries for 2 outputs"):
         rue.LinearRUE().fit(rue.wrap(linear(2), loss=loss, l2=L2), (X, yes_or_no(2)))
-    with pytest.raises(ShapeError, match=r"two outputs \(n, 2\), the mean and the variance, got 1.*torch.stack"):
+    with pytest.raises(ShapeError, match=r"torch\.stack"):
         rue.LinearRUE().fit(rue.wrap(linear(1), loss=nn.GaussianNLLLoss(), l2=L2), (X, numbers(1)))
 
 
@@ -492,7 +492,7 @@ def test_a_tied_weight_is_found_under_either_name():
 def test_a_centre_that_is_the_trained_net_itself_is_refused():
     net = linear(1)
     for centre in (net, net.state_dict(), copy.deepcopy(net)):
-        with pytest.raises(SettingError, match=r"equal to the trained parameters.*copy.deepcopy\(net.state_dict"):
+        with pytest.raises(SettingError, match=r"copy\.deepcopy"):
             rue.wrap(net, loss=nn.MSELoss(), l2=L2, centre=centre)
 
 

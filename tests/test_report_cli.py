@@ -2,8 +2,6 @@
 
 import json
 import sys
-from importlib.util import find_spec
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -26,8 +24,6 @@ net = torch.nn.Linear(2, 1)
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if find_spec("rue.report.page") is None:  # drawn elsewhere
-        monkeypatch.setitem(sys.modules, "rue.report.page", SimpleNamespace(render=lambda document: document["title"]))
     draw = np.random.default_rng(0)
     frame = pd.DataFrame(draw.normal(size=(160, 2)), columns=["a", "b"])
     frame["y"] = 2 * frame["a"] + 0.5 * draw.normal(size=160)

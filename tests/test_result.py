@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import multivariate_normal, norm
 
 import cases
 import rue
+from rue.auditing.assessment import Assessment
+from rue.auditing.collected import Collected
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +85,10 @@ def test_rue_audit_is_the_calibrated_audit_for_squared_error_and_linear_rue_for_
         case.module, train=(case.X, case.y), inputs=case.X_new, loss=lambda f, t: (f[:, 0] - t).square(), l2=case.l2
     )
     assert other.method == "LinearRUE"
+
+
+def test_the_residual_of_an_audit_is_that_of_its_worst_batch():
+    collected = Collected()
+    for residual in (2e-9, 5e-8, None, 1e-10):
+        collected.add(Assessment(torch.zeros(2, 1), residual=residual))
+    assert collected.residual == 5e-8

@@ -272,7 +272,7 @@ def test_what_is_no_sum_of_leaf_values_is_known_by_its_predictions_and_the_neare
     assert not wrapped.family.gradients
     assert advice in wrapped.describe()["known_of_it"]
     np.testing.assert_array_equal(wrapped.read(X)["said"][:, 0], model.predict(X))
-    with pytest.raises(ModelError, match=r"known by its predictions alone.*CalibratedRUE"):
+    with pytest.raises(ModelError, match="CalibratedRUE"):
         rue.LinearRUE().fit(wrapped, (X, y))
 
 

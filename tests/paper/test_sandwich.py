@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 import torch
 
 import rue
 from rue.core.resample import Poisson
 from rue.core.solve import NoDamping
+
+sm = pytest.importorskip("statsmodels.api")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,362 @@
+"""Small errors put into the core rooms at random, one at a time: does a test of the room notice?
+
+`make mutants` draws 400 sites by a seed, changes each in a copy of the sources and runs the tests that its file is held
+to. Results are kept, one JSON line for each mutant, so that a run goes on where it stopped; a file that has changed
+since is tried again. `python tests/mutants.py --page` rewrites `docs/mutants.md` from them.
+"""
+
+import argparse
+import difflib
+import hashlib
+import json
+import os
+import queue
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+from mutation_sites import Site, sites, sized_lines
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("core", "calibrate", "methods", "policy")
+SKIPPED = ("core/progress.py", "core/errors.py", "core/memory.py")  # bars, names of errors, this machine's memory
+
+# The tests that a file is held to, beside its own doctests: the longest entry that its path begins with.
+TESTS = {
+    "core": ("laws/test_rue_laws", "test_solve", "test_derivatives"),
+    "core/classify.py": ("test_classify", "test_classifier_rue"),
+    "core/columns.py": ("test_evaluate",),
+    "core/concepts.py": ("laws/test_rue_laws", "test_result"),
+    "core/curvature": ("test_derivatives", "test_solve", "laws/test_rue_laws"),
+    "core/derivatives.py": ("test_derivatives", "paper/test_sandwich", "laws/test_rue_laws", "test_projection"),
+    "core/influence.py": ("paper/test_sandwich", "laws/test_rue_laws", "paper/test_algorithm_1"),
+    "core/one_step.py": ("test_leave_one_out", "paper/test_sandwich", "test_smoother"),
+    "core/resample.py": ("test_resample", "paper/test_algorithm_1", "laws/test_rue_laws"),
+    "core/solve": ("test_solve", "test_projection", "laws/test_rue_laws"),
+    "core/solve/projection.py": ("test_projection", "test_solve"),
+    "core/solve/pseudo_inverse.py": ("test_classifier_rue", "test_solve"),
+    "calibrate": ("test_calibrated_rue", "test_smoother", "test_classifier_rue"),
+    "calibrate/conformal.py": ("test_conformal", "test_jackknife_plus", "test_full_conformal"),
+    "calibrate/cv_plus.py": ("test_folds",),
+    "calibrate/error_model.py": ("test_smoother", "test_calibrated_rue", "test_held_out"),
+    "calibrate/evidence.py": ("test_choose_penalty",),
+    "calibrate/full_conformal.py": ("test_full_conformal",),
+    "calibrate/jackknife_plus.py": ("test_jackknife_plus",),
+    "calibrate/leaving_one_out.py": ("test_leave_one_out", "test_choose_penalty"),
+    "calibrate/left_out_intervals.py": ("test_jackknife_plus", "test_full_conformal", "test_calibrated_rue"),
+    "calibrate/left_out": ("test_left_out_sources", "test_calibrated_rue"),
+    "calibrate/left_out/folds.py": ("test_folds", "test_outside"),
+    "calibrate/left_out/forest.py": ("test_outside", "test_left_out_sources"),
+    "calibrate/left_out/kept.py": ("test_folds",),
+    "calibrate/left_out/outside.py": ("test_outside",),
+    "calibrate/left_out/refits.py": ("test_folds", "test_outside"),
+    "calibrate/left_out/rest.py": ("test_checks", "test_left_out_sources"),
+    "calibrate/left_out/splits.py": ("test_folds", "test_outside"),
+    "calibrate/left_out/witness.py": ("test_left_out_sources", "test_classifier_rue", "test_outside"),
+    "calibrate/penalty.py": ("test_choose_penalty",),
+    "calibrate/shrinkage.py": ("test_classifier_rue", "test_outside"),
+    "calibrate/tempering.py": ("test_temperature",),
+    "methods": ("laws/test_method_laws", "paper/test_algorithm_1", "laws/test_rue_laws", "paper/test_sandwich"),
+    "methods/calibrated_rue.py": ("test_calibrated_rue", "test_left_out_sources"),
+    "methods/calibrated_spread.py": ("test_calibrated_rue", "test_smoother", "test_left_out_sources"),
+    "methods/classifier_rue.py": ("test_classifier_rue",),
+    "methods/confidence.py": ("test_classifier_rue", "laws/test_method_laws"),
+    "methods/crossed.py": ("test_outside",),
+    "methods/error_forest.py": ("test_calibrated_rue", "laws/test_method_laws"),
+    "methods/fitting.py": ("paper/test_algorithm_1", "laws/test_rue_laws", "test_calibrated_rue", "test_solve"),
+    "methods/forest_rue.py": ("test_forests",),
+    "methods/integrated": ("test_training", "laws/test_integrated_laws"),
+    "methods/integrated/architecture.py": ("test_refit_bootstrap", "test_deep_ensemble"),
+    "methods/integrated/deep_ensemble.py": ("test_deep_ensemble",),
+    "methods/integrated/mc_dropout.py": ("test_mc_dropout",),
+    "methods/integrated/pbp": ("test_pbp",),
+    "methods/integrated/refit_bootstrap.py": ("test_refit_bootstrap",),
+    "methods/kernel_density.py": ("test_neighbourhood", "laws/test_method_laws"),
+    "methods/margins.py": ("test_margin_losses", "test_classifier_rue"),
+    "methods/nearest_neighbours.py": ("test_neighbourhood", "laws/test_method_laws"),
+    "methods/outside": ("test_outside",),
+    "methods/second_opinion.py": ("test_classifier_rue", "test_outside"),
+    "methods/witness_lens.py": ("test_explain", "test_left_out_sources"),
+    "policy": ("test_policy",),
+}
+
+# Changes that no test can see: the file, a pattern of the changed line, what it becomes, and why nothing follows.
+EQUIVALENT: tuple[tuple[str, str, str, str], ...] = ()
+
+# Survivors that were looked at and left, by file and changed line: the reason on the page.
+REASONS: dict[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A site in a file of a room."""
+
+    file: str
+    site: Site
+    source: bytes
+
+    @property
+    def key(self) -> str:
+        """The same as long as the file is."""
+        digest = hashlib.sha256(self.source).hexdigest()[:12]
+        return f"{self.file}:{self.site.start}:{self.site.end}:{self.site.wrong}:{digest}"
+
+    @property
+    def changed(self) -> bytes:
+        """The whole file with the error in it."""
+        return self.site.applied(self.source)
+
+    @property
+    def diff(self) -> str:
+        """The lines taken out and put in."""
+        before, after = (text.decode().splitlines() for text in (self.source, self.changed))
+        lines = difflib.unified_diff(before, after, n=0, lineterm="")
+        return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
+
+
+def held_to(file: str) -> tuple[str, ...]:
+    """Test files of a source file, the most telling first."""
+    longest = max((place for place in TESTS if file.startswith(place)), key=len)
+    return tuple(f"tests/{name}.py" for name in TESTS[longest])
+
+
+def candidates(room: str) -> Iterator[Mutant]:
+    """Every site of a room that may be drawn, file by file."""
+    folder = ROOT / "src" / "rue"
+    for path in sorted((folder / room).rglob("*.py")):
+        file = path.relative_to(folder).as_posix()
+        if file in SKIPPED or path.name == "__init__.py":
+            continue
+        source = path.read_bytes()
+        sized = sized_lines(source)
+        for site in sites(source):
+            mutant = Mutant(file, site, source)
+            if site.line not in sized and not any(_matches(mutant, *entry[:3]) for entry in EQUIVALENT):
+                yield mutant
+
+
+def drawn(count: int, seed: int, rooms: Iterable[str] = ROOMS) -> list[Mutant]:
+    """A sample of all sites, each room with its share of them."""
+    every = {room: list(candidates(room)) for room in ROOMS}
+    whole = sum(len(found) for found in every.values())
+    chosen = []
+    for room in ROOMS:
+        wanted = round(count * len(every[room]) / whole)
+        source = random.Random(f"{seed} {room}")
+        order = source.sample(every[room], len(every[room]))
+        valid = (mutant for mutant in order if mutant.site.reads_otherwise(mutant.source))
+        if room in rooms:
+            chosen += [mutant for mutant, _ in zip(valid, range(wanted), strict=False)]
+    return chosen
+
+
+def wilson(hits: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share.
+
+    >>> [round(limit, 3) for limit in wilson(90, 100)]
+    [0.826, 0.945]
+    """
+    z = 1.959964
+    middle, reach = hits + z**2 / 2, z * sqrt(hits * (n - hits) / n + z**2 / 4)
+    return (middle - reach) / (n + z**2), (middle + reach) / (n + z**2)
+
+
+# ------------------------------------------------------------------------------------------ running
+
+
+class Runner:
+    """Copies of the sources, one for each process, and the file that results go to."""
+
+    def __init__(self, out: Path, jobs: int, folder: Path) -> None:
+        self.out, self.jobs, self.lock = out, jobs, threading.Lock()
+        self.copies: queue.Queue[Path] = queue.Queue()
+        for number in range(jobs):
+            shutil.copytree(ROOT / "src" / "rue", folder / str(number) / "rue", ignore=_no_bytecode)
+            self.copies.put(folder / str(number))
+
+    def baselines(self, wanted: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], float]:
+        """Seconds that each list of tests takes on sound sources; they must be green there."""
+        known = {tuple(row["tests"]): row["seconds"] for row in results(self.out) if "key" not in row}
+        missing = [tests for tests in dict.fromkeys(wanted) if tests not in known]
+        with ThreadPoolExecutor(self.jobs) as pool:
+            for tests, (code, seconds, output) in zip(missing, pool.map(self._sound, missing), strict=True):
+                if code:
+                    raise SystemExit(f"{' '.join(tests)} fail without any error in the sources:\n{output[-3000:]}")
+                known[tests] = seconds
+                self._keep({"tests": list(tests), "seconds": round(seconds, 1)})
+        return known
+
+    def run(self, mutants: list[Mutant]) -> None:
+        """Try every mutant that has no result yet."""
+        limits = self.baselines(held_to(mutant.file) for mutant in mutants)
+        with ThreadPoolExecutor(self.jobs) as pool:
+            tries = [pool.submit(self._try, mutant, 4 * limits[held_to(mutant.file)] + 60) for mutant in mutants]
+            for number, done in enumerate(as_completed(tries), 1):
+                row = done.result()
+                print(f"{number}/{len(tries)} {row['outcome']:9} {row['seconds']:6.1f} s  {row['file']}:{row['line']}")
+
+    def _sound(self, tests: tuple[str, ...]) -> tuple[int | None, float, str]:
+        copy = self.copies.get()
+        try:
+            return _pytest(copy, tests, 1800)
+        finally:
+            self.copies.put(copy)
+
+    def _try(self, mutant: Mutant, limit: float) -> dict[str, Any]:
+        copy = self.copies.get()
+        path = copy / "rue" / mutant.file
+        try:
+            path.write_bytes(mutant.changed)
+            code, seconds, output = _pytest(copy, (str(path), *held_to(mutant.file)), limit)
+        finally:
+            path.write_bytes(mutant.source)
+            self.copies.put(copy)
+        outcome = {None: "timeout", 0: "survived"}.get(code, "killed")
+        red = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        row = {
+            "key": mutant.key,
+            "file": mutant.file,
+            "line": mutant.site.line,
+            "outcome": outcome,
+            "seconds": round(seconds, 1),
+            "by": red[1].removeprefix(str(copy)) if red else "",
+            "diff": mutant.diff,
+        }
+        self._keep(row)
+        return row
+
+    def _keep(self, row: dict[str, Any]) -> None:
+        with self.lock, self.out.open("a") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _pytest(copy: Path, tests: tuple[str, ...], limit: float) -> tuple[int | None, float, str]:
+    """Exit code (None beyond the limit), seconds and output of tests against a copy of the sources."""
+    paths = [str(copy), str(ROOT / "paper" / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "RUE_PROGRESS": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    plugins = ["-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", *plugins]
+    command += ["-c", "pyproject.toml", "--rootdir", str(ROOT), *tests]
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return None, time.perf_counter() - start, ""
+    return done.returncode, time.perf_counter() - start, done.stdout + done.stderr
+
+
+def results(out: Path) -> list[dict[str, Any]]:
+    """All rows kept so far; of two about one mutant, the later."""
+    if not out.exists():
+        return []
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    return list({row.get("key", str(row.get("tests"))): row for row in rows}.values())
+
+
+# ------------------------------------------------------------------------------------------ what is said of it
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """A table of the rooms, the last line all of them together."""
+    lines = ["| room | mutants | noticed | score | 95 % interval |", "|---|---|---|---|---|"]
+    for name, own in [*((room, _of(rows, room)) for room in ROOMS), ("all", rows)]:
+        hits = sum(row["outcome"] != "survived" for row in own)
+        if own:
+            low, high = wilson(hits, len(own))
+            lines.append(f"| {name} | {len(own)} | {hits} | {hits / len(own):.1%} | {low:.1%} to {high:.1%} |")
+    return "\n".join(lines)
+
+
+def page(rows: list[dict[str, Any]], seed: int) -> str:
+    """The page for contributors."""
+    alive = sorted((row for row in rows if row["outcome"] == "survived"), key=lambda row: (row["file"], row["line"]))
+    text = (
+        "# Mutants\n\n"
+        "`make mutants` puts one small error at a time into a copy of the sources: another sign, comparison, number,\n"
+        "slice, `max` for `min`, a mean for a sum, a missing `not`, minus or limit. The tests must notice;\n"
+        "a run that never ends counts as noticed. Text for people is not changed, nor are constants of a module that\n"
+        "are a size, an effort or a rounding. `tests/mutants.py` says which tests each file is held to.\n\n"
+    )
+    if not rows:
+        return text + "No run is kept yet.\n"
+    text += f"Of all sites in the four core rooms, {len(rows)} were drawn with seed {seed}.\n\n{summary(rows)}\n"
+    if alive:
+        text += "\n## Survivors\n"
+    for row in alive:
+        reason = REASONS.get((row["file"], row["diff"].splitlines()[0].removeprefix("-").strip()), "Not looked at yet.")
+        text += f"\n`{row['file']}`, line {row['line']}. {reason}\n\n```diff\n{row['diff']}\n```\n"
+    if EQUIVALENT:
+        text += (
+            "\n## Not drawn\n\nThese changes cannot be seen in any result.\n\n| file | line | why |\n|---|---|---|\n"
+        )
+        text += "".join(f"| `{file}` | `{line}` | {why} |\n" for file, line, _, why in EQUIVALENT)
+    return text
+
+
+def main() -> None:
+    """Run what is missing, then say how it went."""
+    asked = _arguments()
+    rooms = asked.only or ROOMS
+    chosen = drawn(asked.sample, asked.seed, rooms)
+    keys = {mutant.key for mutant in chosen}
+    if not asked.page:
+        done = {row["key"]: row["outcome"] for row in results(asked.out) if "key" in row}
+        settled = {key for key, outcome in done.items() if not (asked.again and outcome == "survived")}
+        with tempfile.TemporaryDirectory() as folder:
+            Runner(asked.out, asked.jobs, Path(folder)).run([one for one in chosen if one.key not in settled])
+    rows = [row for row in results(asked.out) if row.get("key") in keys]
+    for row in rows:
+        if row["outcome"] == "survived":
+            print(f"\n{row['file']}:{row['line']}\n{row['diff']}")
+    print(f"\n{summary(rows)}")
+    if asked.page:
+        (ROOT / "docs" / "mutants.md").write_text(page(rows, asked.seed))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Put small errors into the core rooms and see whether tests notice.")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--only", choices=ROOMS, action="append", help="a room; may be given several times")
+    parser.add_argument("--sample", type=int, default=400, help="mutants of all rooms together")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "mutants.jsonl", help="where results are kept")
+    parser.add_argument("--again", action="store_true", help="try survivors again, after tests have changed")
+    parser.add_argument("--page", action="store_true", help="run nothing, rewrite docs/mutants.md")
+    return parser.parse_args()
+
+
+def _matches(mutant: Mutant, file: str, line: str, wrong: str) -> bool:
+    text = mutant.source.decode().splitlines()[mutant.site.line - 1]
+    return mutant.file == file and line in text and re.fullmatch(wrong, mutant.site.wrong) is not None
+
+
+def _of(rows: list[dict[str, Any]], room: str) -> list[dict[str, Any]]:
+    return [row for row in rows if row["file"].startswith(f"{room}/")]
+
+
+def _no_bytecode(_: str, names: list[str]) -> list[str]:
+    return [name for name in names if name == "__pycache__"]
+
+
+if __name__ == "__main__":
+    main()
