@@ -2,8 +2,8 @@
 
     python benchmarks/shape.py [SOURCE]
 
-SOURCE is a folder that holds the package `rue` (src by default), so that two versions can be compared. A walk counts the
-files and functions of the package that run; DESIGN.md holds the table.
+SOURCE is a folder that holds the package `rue` (src by default), so that two versions can be compared. A walk counts
+the files and functions of the package that run; DESIGN.md holds the table.
 """
 
 import ast
