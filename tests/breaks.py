@@ -964,8 +964,8 @@ BREAKS = [
     Break(
         "AdamW's decay as a penalty",
         "models/torch/optimizer.py",
-        "tuple(found), None, _unknown(",
-        "tuple(found), found, _unknown(",
+        "tuple(decays), None, _unknown(",
+        "tuple(decays), decays, _unknown(",
         RECIPES,
     ),
     Break(

@@ -66,7 +66,7 @@ class LinearRUE:
             return fit.auditor(LinearSpread(steps), {**facts, "residual": residual}, inverted=inverted, objective=rest)
 
     def _rest(self, fit: Fitting) -> tuple[Objective, Inverted, Facts]:
-        """The objective with zero gradient on the training rows: the model's if its penalty is known, or a tangent's."""
+        """The objective with zero gradient on these rows: the model's if its penalty is known, else a tangent's."""
         family = fit.model.family
         chosen = self.damping is not None or not isinstance(self.curvature, GaussNewton)
         if not (fit.model.objective.stated or chosen or family.coupled) and family.joint and family.stationary:
