@@ -79,8 +79,8 @@ def _judged(subject: Subject, expected: Array, actual: Array, lost: str) -> Chec
         light,
         correlation,
         f"over {len(expected)} refits and m = {expected.shape[1]} {subject.rows_called} predicted and actual changes "
-        f"correlate {correlation:.2f}; refits moved {slope:.2f} for each 1 predicted, and {size_ratio:.2f} times as far in all"
-        f"{lost}",
+        f"correlate {correlation:.2f}; refits moved {slope:.2f} for each 1 predicted, and {size_ratio:.2f} times as "
+        f"far in all{lost}",
         LIMITS,
         ""
         if light == "green"

@@ -12,7 +12,7 @@ from rue.policy.losses import BoundedLoss
 
 
 class Scored(Protocol):
-    """The parts of an audit that a policy reads: predictions (m,) or (m, k), scores (m,), scarce inputs (m,) if known."""
+    """The parts of an audit that a policy reads: predictions (m,) or (m, k), scores (m,), scarce inputs (m,)."""
 
     @property
     def prediction(self) -> Array:

@@ -33,7 +33,7 @@ class Package:
 _EXAMPLES = "uqregressors-1.0.13/examples/datasets"
 
 PACKAGES = (
-    # Only its source archive has the data. --no-binary for this project alone keeps its build tools binary: 3 s, not 40.
+    # Only its source archive has the data. --no-binary for this project alone keeps build tools binary: 3 s, not 40.
     Package(
         "uqregressors",
         "1.0.13",
