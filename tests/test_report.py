@@ -964,7 +964,7 @@ def test_a_method_of_ones_own_is_reported_in_general_words_or_in_its_own():
     from typing import ClassVar
 
     from rue.auditing.meaning import Meaning, ScoreMeaning
-    from rue.core.concepts import Assessment
+    from rue.auditing.assessment import Assessment
     from rue.core.derivatives import outputs
     from rue.methods.fitting import fitting
 

@@ -138,7 +138,7 @@ class Detection:
     def mean_auc(self, counts: Array) -> Array:
         """The AUC, averaged over the standards, for rows drawn `counts` (c, m) times: (c,).
 
-        A failed row wins against the weight below it and half of the tied weight; failed rows among themselves have P²/2.
+        A failed row wins against the weight below it and half of the tied weight; failed rows alone have P²/2 of that.
         """
         weight = counts[:, self.order]
         upto = np.cumsum(weight, axis=1)[:, self.last]

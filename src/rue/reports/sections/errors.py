@@ -218,7 +218,7 @@ def _risk(case: Case, happened: Outcome) -> Block:
 
 
 def _missing(case: Case) -> Block:
-    words = "Whether high scores mark large errors is the first thing to find out before anything is decided by a score."
+    note = "Whether high scores mark large errors is the first thing to find out before anything is decided by a score."
     if case.targets is None:
-        words += " It needs the true outcomes of audited rows, drawn without regard to their score."
-    return text("errors-not-assessed", words)
+        note += " It needs the true outcomes of audited rows, drawn without regard to their score."
+    return text("errors-not-assessed", note)

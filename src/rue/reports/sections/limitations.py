@@ -20,8 +20,8 @@ def limitations(case: Case) -> Section:
     """Limitations of the method, of the checks, of the data and of the policy."""
     sentences = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
     lead = (
-        f"{len(sentences)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that were "
-        "not tested. Read them with every number above."
+        f"{len(sentences)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that "
+        "were not tested. Read them with every number above."
     )
     return section(
         "limitations",

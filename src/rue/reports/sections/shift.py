@@ -191,7 +191,9 @@ def _notes(case: Case, fitted: Array | None) -> str:
             "is."
         )
     elif fitted is None:
-        sentences.append("Scores of the training rows were not measured: they cannot be read one by one from this auditor.")
+        sentences.append(
+            "Scores of the training rows were not measured: they cannot be read one by one from this auditor."
+        )
     else:
         sentences.append(
             "Training rows are scored as fitted, with themselves among the training rows, which alone moves their "
