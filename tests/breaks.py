@@ -240,7 +240,7 @@ BREAKS = [
         "kept.to(theta)",
         DROPOUT,
     ),
-    Break("the worst rate", "methods/integrated/mc_dropout.py", "[min(found", "[max(found", DROPOUT),
+    Break("the worst rate", "methods/integrated/mc_dropout.py", "[min(tried", "[max(tried", DROPOUT),
     Break(
         "noise of rows that were seen",
         "methods/integrated/mc_dropout.py",
@@ -964,8 +964,8 @@ BREAKS = [
     Break(
         "AdamW's decay as a penalty",
         "models/torch/optimizer.py",
-        "tuple(found), None, _unknown(",
-        "tuple(found), found, _unknown(",
+        "tuple(decays), None, _unknown(",
+        "tuple(decays), decays, _unknown(",
         RECIPES,
     ),
     Break(
@@ -1084,8 +1084,8 @@ BREAKS = [
     Break(
         "second opinion surer than its rows allow",
         "methods/second_opinion.py",
-        "return (self.rows * said + self.usual.to(said)) / (self.rows + 1)",
-        "return said",
+        "return (self.rows * shares + self.usual.to(shares)) / (self.rows + 1)",
+        "return shares",
         "tests/test_classifier_rue.py",
     ),
     Break(
@@ -1217,8 +1217,8 @@ BREAKS = [
     Break(
         "disagreement with witnesses does not count",
         "methods/outside_numbers.py",
-        "np.append(found.values, [1.0, 0.0]",
-        "np.append(found.values, [0.0, 0.0]",
+        "np.append(weights.values, [1.0, 0.0]",
+        "np.append(weights.values, [0.0, 0.0]",
         OUTSIDE,
     ),
     Break(

@@ -1,4 +1,4 @@
-"""Beyond the paper: one network, its penalty chosen by leave-one-out, its audit calibrated, beside deep ensembles."""
+"""Beyond the paper: one network with a penalty chosen by leave-one-out and a calibrated audit; deep ensembles."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -32,16 +32,16 @@ def table(results: Sequence[Results]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for found in results:
-        published = DEEP_ENSEMBLES[found.name]
+    for result in results:
+        published = DEEP_ENSEMBLES[result.name]
         for method in METHODS:
-            means = {"nll": nll(found, method), "crps": _crps(found, method), "rmse": _rmse(found, method)}
-            row: dict[str, object] = {"data": found.name, "method": method, "splits": len(found.splits)}
+            means = {"nll": nll(result, method), "crps": _crps(result, method), "rmse": _rmse(result, method)}
+            row: dict[str, object] = {"data": result.name, "method": method, "splits": len(result.splits)}
             for name, each in means.items():
                 row |= {name: float(np.mean(each)), f"{name}_error": standard_error(each)}
-            score, size = np.concatenate(found.each(method, "score")), np.abs(np.concatenate(found.errors(method)))
+            score, size = np.concatenate(result.each(method, "score")), np.abs(np.concatenate(result.errors(method)))
             row |= {"auc": evaluate.mean_auc(score, size), "augrc": evaluate.augrc(score, size).value}
-            row |= _intervals(found, method)
+            row |= _intervals(result, method)
             row |= {"published": published.value, "published_error": published.error}
             rows.append(row)
     return pd.DataFrame(rows)
@@ -52,22 +52,22 @@ def costs(results: Sequence[Results]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for found in results:
+    for result in results:
         own, audit, beside = (
-            float(np.mean(found.each(method, what)))
+            float(np.mean(result.each(method, what)))
             for method, what in ((ONE, "seconds"), (ONE, "seconds_audit"), (BESIDE, "seconds"))
         )
-        row: dict[str, object] = {"data": found.name, "one_network": own, "of_which_audit": audit, "ensemble": beside}
+        row: dict[str, object] = {"data": result.name, "one_network": own, "of_which_audit": audit, "ensemble": beside}
         row["ratio"] = own / beside
         for name, method in (("same_rule", BESIDE), ("recipe", RECIPE)):
-            gap = nll(found, ONE) - nll(found, method)
+            gap = nll(result, ONE) - nll(result, method)
             row |= {name: float(gap.mean()), f"{name}_error": standard_error(gap)}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def findings(frame: "pd.DataFrame", spent: "pd.DataFrame") -> list[str]:
-    """What was to be shown, in sentences with their numbers."""
+    """The findings, in sentences with their numbers."""
     own = frame[frame["method"] == ONE].set_index("data")
     spent = spent.set_index("data")
     limit = own["published"] + own["published_error"]
@@ -83,7 +83,7 @@ def findings(frame: "pd.DataFrame", spent: "pd.DataFrame") -> list[str]:
 
 
 def draw(frame: "pd.DataFrame", spent: "pd.DataFrame") -> "Figure":
-    """Differences in NLL, and coverage against what was promised."""
+    """A figure of differences in NLL, and of coverage against its nominal level."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4.4), layout="constrained")
@@ -96,37 +96,37 @@ def draw(frame: "pd.DataFrame", spent: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def nll(found: Results, method: str) -> Array:
-    """Mean over the rows of each split."""
-    return _mean_scores(found, method, evaluate.nll)
+def nll(result: Results, method: str) -> Array:
+    """The NLL of each split, averaged over its rows."""
+    return _mean_scores(result, method, evaluate.nll)
 
 
 def standard_error(each: Array) -> float:
-    """Of the mean over splits."""
+    """The standard error of a mean over splits."""
     return float(np.std(each, ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
 
 
-def _crps(found: Results, method: str) -> Array:
-    return _mean_scores(found, method, evaluate.crps)
+def _crps(result: Results, method: str) -> Array:
+    return _mean_scores(result, method, evaluate.crps)
 
 
-def _rmse(found: Results, method: str) -> Array:
-    return np.array([np.sqrt((error**2).mean()) for error in found.errors(method)])
+def _rmse(result: Results, method: str) -> Array:
+    return np.array([np.sqrt((error**2).mean()) for error in result.errors(method)])
 
 
-def _mean_scores(found: Results, method: str, rule: Callable[..., Array]) -> Array:
-    said = zip(found.errors(method), found.each(method, "total_std"), found.degrees(method), strict=True)
-    return np.array([rule(error, np.zeros_like(error), spread, degrees).mean() for error, spread, degrees in said])
+def _mean_scores(result: Results, method: str, rule: Callable[..., Array]) -> Array:
+    predicted = zip(result.errors(method), result.each(method, "total_std"), result.degrees(method), strict=True)
+    return np.array([rule(error, np.zeros_like(error), spread, degrees).mean() for error, spread, degrees in predicted])
 
 
-def _intervals(found: Results, method: str) -> dict[str, object]:
+def _intervals(result: Results, method: str) -> dict[str, object]:
     """Coverage and mean width of central intervals."""
     from scipy.stats import norm, t
 
     inside: dict[float, list[NDArray[np.bool_]]] = {level: [] for level in LEVELS}
     widths: dict[float, list[Array]] = {level: [] for level in LEVELS}
-    said = zip(found.errors(method), found.each(method, "total_std"), found.degrees(method), strict=True)
-    for error, spread, degrees in said:
+    predicted = zip(result.errors(method), result.each(method, "total_std"), result.degrees(method), strict=True)
+    for error, spread, degrees in predicted:
         for level in LEVELS:
             if np.isinf(degrees):
                 reach = spread * norm.ppf(0.5 + level / 2)
@@ -159,7 +159,7 @@ def _draw_differences(panel: "Axes", own: "pd.DataFrame", spent: "pd.DataFrame")
 
 
 def _draw_coverage(panel: "Axes", frame: "pd.DataFrame") -> None:
-    """A line for each data set."""
+    """Draw a line for each data set."""
     for method, colour, dash in ((ONE, COLOURS[0], "-"), (BESIDE, COLOURS[1], "--")):
         for i, (_, row) in enumerate(frame[frame["method"] == method].iterrows()):
             observed = [100 * row[f"coverage_{100 * level:.0f}"] for level in LEVELS]
@@ -171,7 +171,7 @@ def _draw_coverage(panel: "Axes", frame: "pd.DataFrame") -> None:
 
 
 def _count(claim: str, holds: "pd.Series") -> str:
-    """On how many data sets a claim holds, and where it does not."""
+    """A sentence: on how many data sets a claim holds, and on which it does not."""
     failing = ", ".join(TITLES[str(name)] for name in holds.index[~holds])
-    said = f"{claim[0].upper()}{claim[1:]}: on {int(holds.sum())} of {len(holds)} sets"
-    return said + (f" (not on {failing})." if failing else ".")
+    sentence = f"{claim[0].upper()}{claim[1:]}: on {int(holds.sum())} of {len(holds)} sets"
+    return sentence + (f" (not on {failing})." if failing else ".")

@@ -1,4 +1,4 @@
-"""What lies beyond the paper as Markdown: one network against deep ensembles, and regions without training rows."""
+"""The experiments beyond the paper as Markdown: one network against deep ensembles, regions without training rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,12 +43,12 @@ def write(folder: Path) -> str:
 
 
 def scores(frame: "pd.DataFrame", column: str) -> TableRows:
-    """A score of every method, with its standard error where it is a mean over splits."""
+    """A table of a score of every method, with its standard error where it is a mean over splits."""
     form = SCORES[column][1]
 
     def cell(row: dict[Any, Any]) -> str:
-        said = form.format(row[column])
-        return f"{said} ± {form.format(row[f'{column}_error'])}" if f"{column}_error" in row else said
+        mean = form.format(row[column])
+        return f"{mean} ± {form.format(row[f'{column}_error'])}" if f"{column}_error" in row else mean
 
     rows = crossed(frame, cell)
     if column == "nll":
@@ -59,13 +59,13 @@ def scores(frame: "pd.DataFrame", column: str) -> TableRows:
 
 
 def intervals(frame: "pd.DataFrame", level: float) -> TableRows:
-    """Coverage and mean width."""
+    """A table of coverage and mean width."""
     name = f"{100 * level:.0f}"
     return crossed(frame, lambda row: f"{100 * row[f'coverage_{name}']:.1f} ({row[f'width_{name}']:.3g})")
 
 
 def seconds(frame: "pd.DataFrame") -> TableRows:
-    """Of one network and of the ensemble beside it."""
+    """A table of the times of one network and of the ensemble."""
     rows = [["data", "one network, s", "of which audit, s", "ensemble, s", "ratio"]]
     for row in frame.to_dict("records"):
         times = [f"{row[name]:.1f}" for name in ("one_network", "of_which_audit", "ensemble")]
@@ -74,12 +74,12 @@ def seconds(frame: "pd.DataFrame") -> TableRows:
 
 
 def regions(frame: "pd.DataFrame", region: str) -> TableRows:
-    """Medians over features, and flags."""
+    """A table of medians over features, and of flagged rows."""
     own = frame[frame["region"] == region]
     rows = [["", *(TITLES[name] for name in own["data"])]]
     rows += [[f"NLL, {method}", *(f"{value:.2f}" for value in own[method])] for method in SHIFTED]
-    for said, name in (("flagged as scarce, %", "scarce"), ("in random splits, %", "scarce_random")):
-        rows.append([said, *(f"{100 * share:.1f}" for share in own[name])])
+    for label, name in (("flagged as scarce, %", "scarce"), ("in random splits, %", "scarce_random")):
+        rows.append([label, *(f"{100 * share:.1f}" for share in own[name])])
     counted = zip(own["features"], own["skipped"], strict=True)
     return [*rows, ["features (left away)", *(f"{kept} ({skipped})" for kept, skipped in counted)]]
 

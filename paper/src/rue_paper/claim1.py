@@ -1,4 +1,4 @@
-"""Claim 1 measured: how far the sampled score lies from Σ rᵢ² k(x, xᵢ), and which step of the proof it is due to.
+"""Claim 1 measured: the error of the sampled score against Σ rᵢ² k(x, xᵢ), divided by the steps of the proof.
 
 The proof takes three steps, and each leaves a relative error of the standard deviation behind. With bᵢ = gᵀH̃⁻¹∇ℓᵢ:
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 SIZES = (50, 100, 200, 400, 800, 1600)
 POOL = 9_000  # members of one audit, cut into groups of b
 MEMBERS = (10, 30, 100, 300, 1000, 3000, POOL)
-INPUTS = 40  # audited
-NETWORKS = 3  # trained for each n
+INPUTS = 40  # inputs that are audited
+NETWORKS = 3  # networks trained for each n
 SPECTRUM_SIZE = 200  # training rows in the kernel matrix
 
-# How parameters were found, and the coefficient of the penalty ½‖θ‖² for n rows
+# How the parameters were fitted, and the coefficient of the penalty ½‖θ‖² for n rows.
 NO_PENALTY, FIXED, GROWING = "optimum, no penalty", "optimum, fixed penalty", "optimum, penalty ∝ n"
 NOT_FITTED = "not fitted to these rows"
 PENALTY: dict[str, Callable[[int], float]] = {
@@ -62,12 +62,12 @@ class Row(NamedTuple):
 
     part: str  # sampling, linearisation, finite n, or all three together
     model: str
-    at: str  # how the parameters were found
+    at: str  # how the parameters were fitted
     n: int
     b: int | None  # None where there are no members
     median: float
     rms: float
-    errors: int  # how many these are of
+    errors: int  # the number of errors
 
 
 class ModelSpectrum(NamedTuple):
@@ -82,7 +82,7 @@ class ModelSpectrum(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim1:
-    """What was measured."""
+    """All measurements."""
 
     rows: tuple[Row, ...] = field(repr=False)
     spectra: tuple[ModelSpectrum, ...]
@@ -100,7 +100,7 @@ class Situation:
     damping: Damping
 
     def fitted(self) -> Fitted:
-        """The pieces of Claim 1 here."""
+        """The parts of Claim 1 for this model."""
         return fitted(self.net, self.X, self.y, self.l2, self.damping)
 
 
@@ -125,7 +125,7 @@ def network(n: int, seed: int, at: str) -> Situation:
 
 
 class ClaimCase(NamedTuple):
-    """A family of situations, and over how many data sets errors are collected."""
+    """A family of situations, and the number of data sets over which errors are collected."""
 
     model: str
     build: Callable[[int, int, str], Situation]
@@ -147,9 +147,9 @@ def compute(seed: int = 0) -> Claim1:
     jobs = [(case, n, member_errors) for n in SIZES for case in SAMPLED]
     jobs += [(case, n, finite_n_errors) for n in SIZES for case in CLOSED]
     for case, n, measure in track("Claim 1", jobs, total=len(jobs)):
-        found = [measure(case.build(n, seed + i, case.at), seed + i) for i in range(case.data_sets)]
-        for part, b in found[0]:
-            errors = np.concatenate([each[part, b] for each in found])
+        measured = [measure(case.build(n, seed + i, case.at), seed + i) for i in range(case.data_sets)]
+        for part, b in measured[0]:
+            errors = np.concatenate([each[part, b] for each in measured])
             median, rms = float(np.median(np.abs(errors))), float(np.sqrt(np.mean(errors**2)))
             rows.append(Row(part, case.model, case.at, n, b, median, rms, errors.size))
     shown = (spectrum(case.model, case.build(SPECTRUM_SIZE, seed, case.at)) for case in SAMPLED[:2])
@@ -164,17 +164,17 @@ def member_errors(situation: Situation, seed: int) -> Errors:
     fit = situation.fitted()
     exact, claim = closed_forms(fit, situation)
     through, straight = members(fit, situation, seed)
-    found: Errors = {("finite n", None): claim / exact - 1}
+    errors: Errors = {("finite n", None): claim / exact - 1}
     for b in MEMBERS:
         sampled, linear = deviations(through, b), deviations(straight, b)
-        found["sampling", b] = linear / exact - 1
-        found["linearisation", b] = sampled / linear - 1
-        found["together", b] = sampled / claim - 1
-    return found
+        errors["sampling", b] = linear / exact - 1
+        errors["linearisation", b] = sampled / linear - 1
+        errors["together", b] = sampled / claim - 1
+    return errors
 
 
-def finite_n_errors(situation: Situation, seed: int) -> Errors:  # noqa: ARG001  as `member_errors`, which samples
-    """The part that needs no members."""
+def finite_n_errors(situation: Situation, seed: int) -> Errors:  # noqa: ARG001  the signature of `member_errors`
+    """The errors of the part that needs no members."""
     exact, claim = closed_forms(situation.fitted(), situation)
     return {("finite n", None): claim / exact - 1}
 
@@ -212,17 +212,17 @@ def spectrum(model: str, situation: Situation) -> ModelSpectrum:
     return ModelSpectrum(model, len(values), fit.model.theta.numel(), ratio, rank)
 
 
-def table(found: Claim1) -> "pd.DataFrame":
+def table(claim: Claim1) -> "pd.DataFrame":
     """One line for each part, model, n and b."""
     import pandas as pd
 
-    return pd.DataFrame(found.rows, columns=list(Row._fields)).astype({"b": "Int64"})
+    return pd.DataFrame(claim.rows, columns=list(Row._fields)).astype({"b": "Int64"})
 
 
-def chosen(found: Claim1, part: str, model: str, at: str, **where: int) -> list[Row]:
+def chosen(claim: Claim1, part: str, model: str, at: str, **where: int) -> list[Row]:
     """The rows of one part of one case, for one `n` or one `b`."""
     wanted = {"part": part, "model": model, "at": at, **where}
-    return [row for row in found.rows if all(getattr(row, name) == value for name, value in wanted.items())]
+    return [row for row in claim.rows if all(getattr(row, name) == value for name, value in wanted.items())]
 
 
 def slope(rows: list[Row], against: str) -> float:
@@ -231,22 +231,22 @@ def slope(rows: list[Row], against: str) -> float:
     return float(np.polyfit(size, error, 1)[0])
 
 
-def findings(found: Claim1) -> list[str]:
-    """What was measured, in sentences."""
-    return [_sampling_finding(found), _linearisation_finding(found), _finite_n_finding(found)] + [
+def findings(claim: Claim1) -> list[str]:
+    """The results in sentences."""
+    return [_sampling_finding(claim), _linearisation_finding(claim), _finite_n_finding(claim)] + [
         f"The kernel matrix of {each.n} training inputs is positive semi-definite to rounding for the {each.model} "
         f"({each.d} parameters): smallest eigenvalue over the largest {each.smallest_over_largest:.0e}, numerical rank "
         f"{each.rank} (at most {min(each.n, each.d * (each.d + 1) // 2)})."
-        for each in found.spectra
+        for each in claim.spectra
     ]
 
 
-def _sampling_finding(found: Claim1) -> str:
+def _sampling_finding(claim: Claim1) -> str:
     cases = (("curve", NO_PENALTY), ("network", FIXED))
-    rows = [[row for b in MEMBERS[:-1] for row in chosen(found, "sampling", *case, b=b)] for case in cases]
+    rows = [[row for b in MEMBERS[:-1] for row in chosen(claim, "sampling", *case, b=b)] for case in cases]
     falls = [f"b^{slope(some, 'b'):.2f}" for some in rows]
     few = [
-        row.rms * (2 * b) ** 0.5 for case in cases for b in MEMBERS[:4] for row in chosen(found, "sampling", *case, b=b)
+        row.rms * (2 * b) ** 0.5 for case in cases for b in MEMBERS[:4] for row in chosen(claim, "sampling", *case, b=b)
     ]
     return (
         f"Sampling: from {MEMBERS[0]} to {MEMBERS[-2]} members the median error falls as {falls[0]} for the curve and "
@@ -255,8 +255,8 @@ def _sampling_finding(found: Claim1) -> str:
     )
 
 
-def _linearisation_finding(found: Claim1) -> str:
-    of_curve, fixed, growing = (chosen(found, "linearisation", *case, b=POOL) for case in LINEARISED)
+def _linearisation_finding(claim: Claim1) -> str:
+    of_curve, fixed, growing = (chosen(claim, "linearisation", *case, b=POOL) for case in LINEARISED)
     return (
         f"Linearisation, with {POOL} members, at n = {', '.join(map(str, SIZES))}: the median error of the curve is "
         f"{_medians(of_curve)}, as n^{slope(of_curve, 'n'):.2f}; of the network with the paper's penalty "
@@ -269,9 +269,9 @@ def _medians(rows: list[Row]) -> str:
     return ", ".join(f"{100 * row.median:.2g}" for row in rows) + " %"
 
 
-def _finite_n_finding(found: Claim1) -> str:
-    none, fixed, growing, away = (chosen(found, "finite n", "curve", at) for at in PENALTY)
-    ends = [f"{rows[i].median:.1e}" for rows in (growing, chosen(found, "finite n", "network", FIXED)) for i in (0, -1)]
+def _finite_n_finding(claim: Claim1) -> str:
+    none, fixed, growing, away = (chosen(claim, "finite n", "curve", at) for at in PENALTY)
+    ends = [f"{rows[i].median:.1e}" for rows in (growing, chosen(claim, "finite n", "network", FIXED)) for i in (0, -1)]
     return (
         f"Finite n, on the curve: at an optimum without penalty {max(row.rms for row in none):.0e}, that is rounding; "
         f"with a fixed penalty it falls as n^{slope(fixed[-3:], 'n'):.2f} (from n = {fixed[-3].n} on); with one in "
@@ -287,8 +287,8 @@ PART_COLOUR = {"sampling": COLOURS[3], "linearisation": COLOURS[1], "together": 
 AT_COLOUR = {NO_PENALTY: COLOURS[6], FIXED: COLOURS[0], GROWING: COLOURS[4], NOT_FITTED: COLOURS[2]}
 
 
-def draw(found: Claim1) -> "Figure":
-    """The three parts: against b, against n, against n."""
+def draw(claim: Claim1) -> "Figure":
+    """A figure of the three parts: one against b, two against n."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 4.4), layout="constrained")
@@ -299,7 +299,7 @@ def draw(found: Claim1) -> "Figure":
         "(c) Finite n: Cov[w] taken for I",
     )
     for axes, title, fill in zip(panels, titles, (_draw_members, _draw_linearisation, _draw_finite_n), strict=True):
-        fill(axes, found)
+        fill(axes, claim)
         axes.set(xscale="log", yscale="log")
         axes.set_title(title, fontsize=10, loc="left")
         axes.tick_params(labelsize=8)
@@ -310,10 +310,10 @@ def draw(found: Claim1) -> "Figure":
     return figure
 
 
-def _draw_members(axes: "Axes", found: Claim1) -> None:
+def _draw_members(axes: "Axes", claim: Claim1) -> None:
     for model, at in LINEARISED[:2]:
         for part, colour in PART_COLOUR.items():
-            rows = chosen(found, part, model, at, n=SPECTRUM_SIZE)[: len(MEMBERS)]
+            rows = chosen(claim, part, model, at, n=SPECTRUM_SIZE)[: len(MEMBERS)]
             _line(axes, rows, "b", colour, DASH[model], f"{model}: {part}")
     b = np.array(MEMBERS, dtype=float)
     normal = 0.6745  # the median of |z| for a standard normal z
@@ -321,21 +321,21 @@ def _draw_members(axes: "Axes", found: Claim1) -> None:
     axes.set_xlabel("members b", fontsize=9)
 
 
-def _draw_linearisation(axes: "Axes", found: Claim1) -> None:
+def _draw_linearisation(axes: "Axes", claim: Claim1) -> None:
     for model, at in LINEARISED:
-        rows = chosen(found, "linearisation", model, at, b=POOL)
+        rows = chosen(claim, "linearisation", model, at, b=POOL)
         _line(axes, rows, "n", AT_COLOUR[at], DASH[model], f"{model}, {at}")
-    _reference(axes, chosen(found, "linearisation", *LINEARISED[0], b=POOL), -1, "∝ 1/n")
+    _reference(axes, chosen(claim, "linearisation", *LINEARISED[0], b=POOL), -1, "∝ 1/n")
     axes.set_xlabel("training rows n", fontsize=9)
 
 
-def _draw_finite_n(axes: "Axes", found: Claim1) -> None:
+def _draw_finite_n(axes: "Axes", claim: Claim1) -> None:
     cases = [("curve", FIXED), ("curve", GROWING), ("curve", NOT_FITTED), ("network", FIXED), ("network", GROWING)]
     for model, at in cases:
-        _line(axes, chosen(found, "finite n", model, at), "n", AT_COLOUR[at], DASH[model], f"{model}, {at}")
+        _line(axes, chosen(claim, "finite n", model, at), "n", AT_COLOUR[at], DASH[model], f"{model}, {at}")
     axes.plot([], [], " ", label=f"curve, {NO_PENALTY}: zero, not drawn")
     for case, power, name in ((cases[0], -2, "∝ 1/n²"), (cases[2], -1, "∝ 1/n")):
-        _reference(axes, chosen(found, "finite n", *case), power, name)
+        _reference(axes, chosen(claim, "finite n", *case), power, name)
     axes.set_xlabel("training rows n", fontsize=9)
 
 

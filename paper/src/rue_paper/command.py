@@ -1,4 +1,4 @@
-"""`rue paper`, the command this distribution adds."""
+"""The command `rue paper`, which this distribution adds to the command line."""
 
 from pathlib import Path
 from typing import Annotated, Literal

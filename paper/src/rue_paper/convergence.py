@@ -15,10 +15,10 @@ from rue.core.randomness import generator
 from rue.methods.integrated.training import Settled
 
 CHUNK = 2_048  # rows whose gradients are held at a time
-ROWS_FOR_EACH = 4  # of the d parameters that the curvature of a step is made of; the slope is that of all rows
-TRIALS = 20  # dampings tried for one step
-EASIER, HARDER = 1 / 3, 4.0  # factors of the damping after a good step, and after one that made it worse
-GOOD, POOR = 0.5, 0.1  # shares of the foretold fall
+ROWS_FOR_EACH = 4  # rows per parameter from which the curvature of a step is computed; the slope uses all rows
+TRIALS = 20  # at most so many dampings are tried for one step
+EASIER, HARDER = 1 / 3, 4.0  # factors of the damping after a good step, and after a bad one
+GOOD, POOR = 0.5, 0.1  # shares of the predicted decrease that make a step good or poor
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class LeastSquares:
         return point
 
     def objective(self, theta: Tensor) -> float:
-        """At parameters (d,)."""
+        """The objective at parameters (d,)."""
         errors = (self._outputs(theta, self.X) - self.y).double()
         return 0.5 * float(errors.square().sum() + self.l2 * theta.square().sum())
 
     def _step(self, at: Point, damping: float) -> tuple[Point, float]:
-        """The damping grows until a step helps; without one that does, this is a minimum up to rounding."""
+        """One step; the damping grows until it helps. If none does, this is a minimum up to rounding."""
         gram, slope = self._gram(at.theta, at.passes), self._slope(at.theta)
         for _ in range(TRIALS):
             factor, failed = torch.linalg.cholesky_ex(gram + damping * torch.eye(len(gram)).to(gram))

@@ -1,4 +1,4 @@
-"""Coverage: how many test rows nominal intervals really cover, how wide they are, and whether that is near enough."""
+"""Coverage: the share of test rows inside nominal intervals, their width, and whether coverage is near enough."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 METHODS = (CONFORMAL, CONSTANT, *LEFT_OUT)
-LEVEL = 0.9  # the one that is drawn, and that the tolerances were set for
-NEAR = 0.015  # split conformal, or two standard errors where those are more
-NEAR_LEFT_OUT = 0.04  # without held-out rows, unless the method warned
+LEVEL = 0.9  # the level that is drawn, and that the tolerances were set for
+NEAR = 0.015  # tolerance for split conformal, or two standard errors where those are more
+NEAR_LEFT_OUT = 0.04  # tolerance without held-out rows, unless the method warned
 MARKS = {"within": "", "warned": " ⚠", "missed": " ✗"}
 
 
@@ -32,30 +32,30 @@ def table(results: Sequence[Results]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for found in results:
-        warned = np.array(found.facts("warned")) > 0
-        constant = np.array(found.each(CONSTANT, "width"))
+    for result in results:
+        warned = np.array(result.facts("warned")) > 0
+        constant = np.array(result.each(CONSTANT, "width"))
         for method in METHODS:
-            covered, width, target = (np.array(found.each(method, what)) for what in ("covered", "width", "target"))
+            covered, width, target = (np.array(result.each(method, what)) for what in ("covered", "width", "target"))
             relative = np.divide(width, constant, out=np.full_like(width, np.nan), where=np.isfinite(constant))
             for j, level in enumerate(LEVELS):
                 error = standard_error(covered[:, j])
                 near = tolerance(method, error)
-                said = verdict(covered[:, j], target[0, j], near, warned & (method in LEFT_OUT))
+                judged = verdict(covered[:, j], target[0, j], near, warned & (method in LEFT_OUT))
                 numbers = (covered[:, j].mean(), error, target[0, j], near, width[:, j].mean(), relative[:, j].mean())
                 count = int(warned.sum()) if method in LEFT_OUT else 0
-                rows.append((found.name, method, level, *map(float, numbers), len(covered), count, said))
+                rows.append((result.name, method, level, *map(float, numbers), len(covered), count, judged))
     names = ["data", "method", "level", "coverage", "error", "target", "tolerance", "width", "relative_width"]
     return pd.DataFrame(rows, columns=[*names, "splits", "warned", "verdict"])
 
 
 def standard_error(each: Array) -> float:
-    """Of a mean over splits (s,), as if they were independent."""
+    """The standard error of a mean over splits (s,), as if they were independent."""
     return float(np.std(each, ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
 
 
 def tolerance(method: str, error: float) -> float:
-    """How far from its target a mean coverage may lie.
+    """The tolerance for the difference of a mean coverage from its target.
 
     >>> tolerance("split conformal", 0.005), tolerance("split conformal", 0.01), tolerance("jackknife+", 0.03)
     (0.015, 0.02, 0.04)
@@ -64,7 +64,7 @@ def tolerance(method: str, error: float) -> float:
 
 
 def verdict(covered: Array, target: float, near: float, warned: NDArray[np.bool_]) -> str:
-    """Within tolerance, or else within it on the splits (s,) where nothing was warned of, or missed.
+    """Whether coverage is within tolerance on all splits (s,), on those without a warning, or not.
 
     >>> verdict(np.array([0.8, 0.9]), 0.9, 0.04, np.array([True, False]))
     'warned'
@@ -76,10 +76,10 @@ def verdict(covered: Array, target: float, near: float, warned: NDArray[np.bool_
 
 
 def findings(frame: "pd.DataFrame") -> list[str]:
-    """Kind by kind, in sentences made from the table alone."""
-    said = [_finding(frame[frame["method"] == method], method) for method in METHODS]
+    """Sentences on each kind of interval, from the table alone."""
+    sentences = [_finding(frame[frame["method"] == method], method) for method in METHODS]
     return [
-        *said,
+        *sentences,
         f"Coverage is the mean over {frame['splits'].max()} splits, of the first {MOST:,} test rows at most. Splits of "
         "a data set share rows: standard errors tell the chance in splitting, not that in collecting the data. "
         f"The tolerances were set for {LEVEL:.0%} and are used at every level.",
@@ -87,7 +87,7 @@ def findings(frame: "pd.DataFrame") -> list[str]:
 
 
 def draw(frame: "pd.DataFrame") -> "Figure":
-    """Coverage minus target with two standard errors, and width over that with a constant spread."""
+    """A figure of coverage minus target with two standard errors, and of width relative to a constant spread."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4.4), layout="constrained")
@@ -117,7 +117,7 @@ def draw(frame: "pd.DataFrame") -> "Figure":
 
 
 def _finding(own: "pd.DataFrame", method: str) -> str:
-    """On how many sets a kind of interval covers what it should, and where it does not."""
+    """A sentence: on how many data sets a kind of interval has the right coverage, and on which it has not."""
     main, others = own[own["level"] == LEVEL], own[own["level"] != LEVEL]
     missed = [
         f"{TITLES[row['data']]} "

@@ -1,4 +1,4 @@
-"""Fidelity: how well each method says what really refitting on resampled rows would have said."""
+"""Fidelity: how well each method predicts the spread of networks really refitted on resampled rows."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ SHOWN = tuple(name for name in AUDITS if name != "Homoscedastic")  # a constant 
 
 
 def table(results: Sequence[Results]) -> "pd.DataFrame":
-    """How each method compares with the refits, one row each.
+    """A table that compares each method with the refits, one row each.
 
     Spearman correlation of scores (mean over splits and its standard error), variance over the refits' (median
     over splits, smallest and largest), and in how many splits members left the prediction they were to surround.
@@ -29,24 +29,24 @@ def table(results: Sequence[Results]) -> "pd.DataFrame":
     from scipy.stats import spearmanr
 
     rows = []
-    for found in results:
-        reference = found.each(REFERENCE, "std")
+    for result in results:
+        reference = result.each(REFERENCE, "std")
         for method in SHOWN:
-            scores = zip(found.each(method, "score"), reference, strict=True)
+            scores = zip(result.each(method, "score"), reference, strict=True)
             ranks = [float(spearmanr(score, std).statistic) for score, std in scores]
             error = np.std(ranks, ddof=1) / np.sqrt(len(ranks)) if len(ranks) > 1 else np.nan
-            warned = sum(count > 0 for count in found.each(method, "warnings"))
-            ratios = _variance_ratios(found, method, reference)
-            rows.append((found.name, method, float(np.mean(ranks)), float(error), *ratios, int(warned)))
+            warned = sum(count > 0 for count in result.each(method, "warnings"))
+            ratios = _variance_ratios(result, method, reference)
+            rows.append((result.name, method, float(np.mean(ranks)), float(error), *ratios, int(warned)))
     names = ["data", "method", "spearman", "error", "variance_ratio", "smallest", "largest", "drifted"]
     return pd.DataFrame(rows, columns=names)
 
 
-def _variance_ratios(found: Results, method: str, reference: Sequence[Array]) -> tuple[float, float, float]:
+def _variance_ratios(result: Results, method: str, reference: Sequence[Array]) -> tuple[float, float, float]:
     """Mean variance over the refits' mean variance: median over splits, smallest, largest."""
-    if f"{method}/std" not in found.splits[0]:
+    if f"{method}/std" not in result.splits[0]:
         return np.nan, np.nan, np.nan
-    pairs = zip(found.each(method, "std"), reference, strict=True)
+    pairs = zip(result.each(method, "std"), reference, strict=True)
     each = [float((own**2).mean() / (std**2).mean()) for own, std in pairs]
     return float(np.median(each)), min(each), max(each)
 
@@ -56,17 +56,17 @@ def costs(results: Sequence[Results]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for found in results:
-        closed = _seconds(found, "LinearRUE")
-        batched = float(np.mean(found.facts("seconds_refits")))
-        alone = REFITS * float(np.nanmean(found.facts("seconds_alone")))
-        rows.append((found.name, closed, batched, alone, batched / closed, alone / closed))
+    for result in results:
+        closed = _seconds(result, "LinearRUE")
+        batched = float(np.mean(result.facts("seconds_refits")))
+        alone = REFITS * float(np.nanmean(result.facts("seconds_alone")))
+        rows.append((result.name, closed, batched, alone, batched / closed, alone / closed))
     names = ["data", "closed_form", "batched_refits", "refits_one_by_one", "ratio_batched", "ratio_one_by_one"]
     return pd.DataFrame(rows, columns=names)
 
 
 def draw(frame: "pd.DataFrame") -> "Figure":
-    """Correlation and variance ratio, a column of dots for each data set."""
+    """A figure of correlations and variance ratios, a column of dots for each data set."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4.4), layout="constrained")
@@ -94,5 +94,5 @@ def draw(frame: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def _seconds(found: Results, method: str) -> float:
-    return float(np.mean(found.each(method, "seconds")))
+def _seconds(result: Results, method: str) -> float:
+    return float(np.mean(result.each(method, "seconds")))

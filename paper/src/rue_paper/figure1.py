@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: what the score is made of, on a curve with two parameters."""
+"""Figure 1 of the paper: the parts of the score, on a curve with two parameters."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ GRID = 201  # inputs at which curves are drawn
 SHOWN = (1.0, 4.5, 9.0)  # the training points nearest to these show their basis functions
 TOLERANCE = 1e-8  # largest gradient for each row that still counts as an optimum
 COLOUR_MAP = "viridis"
-EDGE = "#555555"  # round points, so that pale ones stay visible
+EDGE = "#555555"  # outlines of points, so that pale ones stay visible
 
 
 class Curve(nn.Module):
@@ -42,7 +42,7 @@ class Curve(nn.Module):
         self.theta = nn.Parameter(torch.tensor([BETA_1, BETA_2], dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(m, 1) -> (m,)."""
+        """Outputs (m,) for inputs (m, 1)."""
         return self.theta[0] * (1 - torch.exp(-self.theta[1] * x[:, 0]))
 
 
@@ -99,11 +99,11 @@ def fitted(net: nn.Module, X: Tensor, y: Tensor, l2: float, damping: Damping) ->
 
 
 def minimise(net: nn.Module, X: Tensor, y: Tensor, l2: float = 0.0) -> None:
-    """Σ ½(y − f)² + ½ l2 ‖θ‖² to its optimum."""
+    """Minimise Σ ½(y − f)² + ½ l2 ‖θ‖²."""
     optimiser = torch.optim.LBFGS(
         net.parameters(),
         max_iter=5000,
-        history_size=100,  # twice as fast here as the usual 10
+        history_size=100,  # twice as fast here as the default of 10
         tolerance_grad=TOLERANCE * len(y),
         tolerance_change=0,
         line_search_fn="strong_wolfe",
@@ -134,7 +134,7 @@ def compute(seed: int = 0) -> Figure1:
     minimise(net, X, y)
     fit = fitted(net, X, y, 0.0, NoDamping())
     values, vectors = torch.linalg.eigh(fit.hessian)
-    axes = vectors.flip(1) * vectors.flip(1).sum(0).sign()  # the larger first; a sign is free
+    axes = vectors.flip(1) * vectors.flip(1).sum(0).sign()  # the larger eigenvalue first; the sign is arbitrary
     residual = loss_gradient(fit.model, outputs(fit.model, X), y[:, None])[:, 0]
     grid = torch.linspace(0, RANGE, GRID, dtype=torch.float64)
     audit = LinearRUE(curvature=Hessian(), damping=NoDamping()).fit(fit.model, (X, y)).audit(grid[:, None])
@@ -156,30 +156,30 @@ def compute(seed: int = 0) -> Figure1:
     )
 
 
-def table(found: Figure1) -> "pd.DataFrame":
+def table(numbers: Figure1) -> "pd.DataFrame":
     """The curves of panels (a) and (c) on the grid, and σ²(x) both ways."""
     import pandas as pd
 
-    basis = {f"k(x, {found.x[i]:.2f})": found.kernel[:, i] for i in found.shown}
+    basis = {f"k(x, {numbers.x[i]:.2f})": numbers.kernel[:, i] for i in numbers.shown}
     return pd.DataFrame(
         {
-            "x": found.grid,
-            "mean": found.truth,
-            "prediction": found.prediction,
-            "variance_closed_form": found.variance,
-            "variance_kernel_sum": found.kernel_sum,
+            "x": numbers.grid,
+            "mean": numbers.truth,
+            "prediction": numbers.prediction,
+            "variance_closed_form": numbers.variance,
+            "variance_kernel_sum": numbers.kernel_sum,
             **basis,
         }
     )
 
 
-def ellipse(found: Figure1, level: float) -> Array:
+def ellipse(numbers: Figure1, level: float) -> Array:
     """Points (c, 2) of the rotated space at which zᵀΛz, the Hessian's quadratic, has this value."""
     angle = np.linspace(0, 2 * np.pi, 181)
-    return np.sqrt(level / found.eigenvalues) * np.column_stack([np.cos(angle), np.sin(angle)])
+    return np.sqrt(level / numbers.eigenvalues) * np.column_stack([np.cos(angle), np.sin(angle)])
 
 
-def draw(found: Figure1) -> "Figure":
+def draw(numbers: Figure1) -> "Figure":
     """Data, gradients and basis functions side by side."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -191,7 +191,7 @@ def draw(found: Figure1) -> "Figure":
     titles = ("(a) Data: dense left, sparse right", "(b) Directions of loss gradients", "(c) Basis functions and score")
     for axes, title, fill in zip(panels, titles, (_draw_data, _draw_gradients, _draw_kernel), strict=True):
         axes.set_title(title, fontsize=10, loc="left")
-        fill(axes, found, colour)
+        fill(axes, numbers, colour)
         axes.tick_params(labelsize=8)
     bar = figure.colorbar(colour, ax=list(panels), location="bottom", aspect=70, shrink=0.6, pad=0.03)
     bar.set_label("x of the training point: one colour code for all panels", fontsize=9)
@@ -199,13 +199,15 @@ def draw(found: Figure1) -> "Figure":
     return figure
 
 
-def _draw_data(axes: "Axes", found: Figure1, colour: "ScalarMappable") -> None:
-    axes.plot(found.grid, found.truth, color="#999999", linewidth=2.5, label="mean E[y | x]")
-    axes.plot(found.grid, found.prediction, color=COLOURS[6], linewidth=1, linestyle="--", label="least-squares fit")
+def _draw_data(axes: "Axes", numbers: Figure1, colour: "ScalarMappable") -> None:
+    axes.plot(numbers.grid, numbers.truth, color="#999999", linewidth=2.5, label="mean E[y | x]")
+    axes.plot(
+        numbers.grid, numbers.prediction, color=COLOURS[6], linewidth=1, linestyle="--", label="least-squares fit"
+    )
     axes.scatter(
-        found.x,
-        found.y,
-        c=colour.to_rgba(found.x),
+        numbers.x,
+        numbers.y,
+        c=colour.to_rgba(numbers.x),
         s=20,
         zorder=3,
         label="training point",
@@ -218,41 +220,41 @@ def _draw_data(axes: "Axes", found: Figure1, colour: "ScalarMappable") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_gradients(axes: "Axes", found: Figure1, colour: "ScalarMappable") -> None:
+def _draw_gradients(axes: "Axes", numbers: Figure1, colour: "ScalarMappable") -> None:
     """Gradients at unit length over contours of the Hessian's quadratic."""
     for width in np.geomspace(0.03, 1.1, 10):
-        axes.plot(*ellipse(found, found.eigenvalues[0] * width**2).T, color="#C4C4C4", linewidth=0.8, zorder=1)
-    for tip, shade in zip(found.directions, colour.to_rgba(found.x), strict=True):
+        axes.plot(*ellipse(numbers, numbers.eigenvalues[0] * width**2).T, color="#C4C4C4", linewidth=0.8, zorder=1)
+    for tip, shade in zip(numbers.directions, colour.to_rgba(numbers.x), strict=True):
         axes.plot((0, tip[0]), (0, tip[1]), color=shade, linewidth=0.9, zorder=2)
     axes.scatter(
-        found.directions[:, 0],
-        found.directions[:, 1],
-        c=colour.to_rgba(found.x),
+        numbers.directions[:, 0],
+        numbers.directions[:, 1],
+        c=colour.to_rgba(numbers.x),
         s=16,
         zorder=3,
         edgecolors=EDGE,
         linewidths=0.4,
     )
     axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
-    axes.set_xlabel(f"along the high curvature (λ = {found.eigenvalues[0]:.0f})", fontsize=9)
-    axes.set_ylabel(f"along the low curvature (λ = {found.eigenvalues[1]:.1f})", fontsize=9)
+    axes.set_xlabel(f"along the high curvature (λ = {numbers.eigenvalues[0]:.0f})", fontsize=9)
+    axes.set_ylabel(f"along the low curvature (λ = {numbers.eigenvalues[1]:.1f})", fontsize=9)
 
 
-def _draw_kernel(axes: "Axes", found: Figure1, colour: "ScalarMappable") -> None:
+def _draw_kernel(axes: "Axes", numbers: Figure1, colour: "ScalarMappable") -> None:
     """The basis functions on the left axis, with a tick at the top for each; the score on the right axis."""
     drawn = []
-    for i in found.shown:
-        shade, name = colour.to_rgba(found.x[i]), f"$k(x, x_i)$ at $x_i$ = {found.x[i]:.1f}"
-        drawn += axes.plot(found.grid, 1000 * found.kernel[:, i], color=shade, linewidth=1.8, label=name)
-        axes.axvline(found.x[i], ymin=0.96, color=shade, linewidth=3)
+    for i in numbers.shown:
+        shade, name = colour.to_rgba(numbers.x[i]), f"$k(x, x_i)$ at $x_i$ = {numbers.x[i]:.1f}"
+        drawn += axes.plot(numbers.grid, 1000 * numbers.kernel[:, i], color=shade, linewidth=1.8, label=name)
+        axes.axvline(numbers.x[i], ymin=0.96, color=shade, linewidth=3)
     other = axes.twinx()
     drawn += other.plot(
-        found.grid, 1000 * found.variance, color=COLOURS[6], linestyle=":", linewidth=1.8, label="σ²(x), right axis"
+        numbers.grid, 1000 * numbers.variance, color=COLOURS[6], linestyle=":", linewidth=1.8, label="σ²(x), right axis"
     )
     axes.set_xlabel("x", fontsize=9)
     axes.set_ylabel("$k(x, x_i)$ × 1000", fontsize=9)
     other.set_ylabel("σ²(x) × 1000, in units of y²", fontsize=9)
     other.tick_params(labelsize=8)
-    axes.set_ylim(0, 1400 * found.kernel[:, list(found.shown)].max())  # room for the legend
-    other.set_ylim(0, 1400 * found.variance.max())
+    axes.set_ylim(0, 1400 * numbers.kernel[:, list(numbers.shown)].max())  # room for the legend
+    other.set_ylim(0, 1400 * numbers.variance.max())
     other.legend(handles=drawn, frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.95))

@@ -28,14 +28,14 @@ METHODS = (
     "CalibratedRUE",
     "Error model",
 )
-STYLE = dict(zip(METHODS, STYLES, strict=True))  # of a method, the same in every figure
-PERCENTILES = np.arange(5, 100, 5)  # of the absolute errors: section 4.1
+STYLE = dict(zip(METHODS, STYLES, strict=True))  # a method has the same style in every figure
+PERCENTILES = np.arange(5, 100, 5)  # of the absolute errors, as in section 4.1
 RESAMPLES = 400
 LEVEL = 0.9  # of the bands
 
 
 class Pairs(NamedTuple):
-    """Of large errors in split s and small ones in split t: how often the large one scores higher, of how many."""
+    """Pairs of a large error in split s and a small one in t: how often the large one scores higher, of how many."""
 
     wins: Array  # (s, s)
     total: Array  # (s, s)
@@ -47,23 +47,23 @@ class Pairs(NamedTuple):
 
 
 def pairs(score: Array, large: Sequence[NDArray[np.bool_]], split: NDArray[np.int64]) -> list[Pairs]:
-    """Compare every large error with every small one, for several ideas of large; ties count one half.
+    """Compare every large error with every small one, for several definitions of large; ties count one half.
 
-    >>> found = pairs(np.array([1.0, 2.0, 2.0]), [np.array([False, True, False])], np.array([0, 0, 1]))
-    >>> found[0].wins.tolist()
+    >>> compared = pairs(np.array([1.0, 2.0, 2.0]), [np.array([False, True, False])], np.array([0, 0, 1]))
+    >>> compared[0].wins.tolist()
     [[1.0, 0.5], [0.0, 0.0]]
     """
     values, place = np.unique(score, return_inverse=True)
     size = (len(values), int(split.max()) + 1)
     cell = place * size[1] + split
-    found = []
+    compared = []
     for chosen in large:
         above, below = (
             np.bincount(cell[rows], minlength=size[0] * size[1]).reshape(size) for rows in (chosen, ~chosen)
         )
         beaten = below.cumsum(0) - below / 2
-        found.append(Pairs(above.T @ beaten, np.outer(above.sum(0), below.sum(0)).astype(np.float64)))
-    return found
+        compared.append(Pairs(above.T @ beaten, np.outer(above.sum(0), below.sum(0)).astype(np.float64)))
+    return compared
 
 
 def table(results: Sequence[Results], methods: Sequence[str], seed: int = 0) -> "pd.DataFrame":
@@ -71,22 +71,22 @@ def table(results: Sequence[Results], methods: Sequence[str], seed: int = 0) -> 
     import pandas as pd
 
     rows = []
-    for found in results:
-        split = np.concatenate([np.full(len(e), i) for i, e in enumerate(found.errors("RUE"))])
-        size = np.abs(np.concatenate(found.errors("RUE")))
-        counts = _draws(len(found.splits), seed)
+    for result in results:
+        split = np.concatenate([np.full(len(e), i) for i, e in enumerate(result.errors("RUE"))])
+        size = np.abs(np.concatenate(result.errors("RUE")))
+        counts = _draws(len(result.splits), seed)
         tolerances = np.percentile(size, PERCENTILES)
-        for method in track(f"AUC on {found.name}", methods, len(methods)):
-            compared = pairs(np.concatenate(found.each(method, "score")), [size > t for t in tolerances], split)
+        for method in track(f"AUC on {result.name}", methods, len(methods)):
+            compared = pairs(np.concatenate(result.each(method, "score")), [size > t for t in tolerances], split)
             curves = [own.auc(counts) for own in compared]
             for percentile, tolerance, values in zip(PERCENTILES, tolerances, curves, strict=True):
-                rows.append((found.name, method, str(percentile), float(tolerance), *_summary(values)))
-            rows.append((found.name, method, "mean", np.nan, *_summary(np.nanmean(curves, axis=0))))
+                rows.append((result.name, method, str(percentile), float(tolerance), *_summary(values)))
+            rows.append((result.name, method, "mean", np.nan, *_summary(np.nanmean(curves, axis=0))))
     return pd.DataFrame(rows, columns=["data", "method", "percentile", "tolerance", "auc", "low", "high"])
 
 
 def draw(frame: "pd.DataFrame", methods: Sequence[str]) -> "Figure":
-    """A panel for each data set."""
+    """A figure with a panel for each data set."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -129,7 +129,7 @@ UNITS = {  # of the absolute error
 
 
 def _draws(splits: int, seed: int) -> Array:
-    """The splits as they are, then resampled: (1 + r, s)."""
+    """How often each split is drawn: once each, then resampled, (1 + r, s)."""
     random = np.random.default_rng(seed)
     drawn = random.multinomial(splits, np.full(splits, 1 / splits), size=RESAMPLES)
     return np.vstack([np.ones(splits), drawn])

@@ -1,4 +1,4 @@
-"""What intervals cover on the test rows of a split, with and without rows held out for them."""
+"""The coverage of intervals on the test rows of a split, with and without rows held out for them."""
 
 import warnings
 from dataclasses import dataclass, field, replace
@@ -20,18 +20,18 @@ from rue.methods import CalibratedRUE, Homoscedastic
 from rue_paper.protocol import SplitProblem
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-HELD_OUT = 0.2  # of the training rows
-HELD_OUT_SEED = 2000  # beside the split's number: other draws than those of the networks and the audits
-MOST = 2_000  # test rows of a split that get intervals, the first: those of a split come in random order
+HELD_OUT = 0.2  # share of the training rows
+HELD_OUT_SEED = 2000  # added to the split's number, so that draws differ from those of networks and audits
+MOST = 2_000  # so many test rows of a split get intervals: the first ones, as their order is random
 
 CONFORMAL = "split conformal"
 CONSTANT = "split conformal, constant spread"
-LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # no row is held out
+LEFT_OUT = ("jackknife+", "full conformal", "distribution")  # kinds without held-out rows
 
 
 @dataclass(frozen=True)
 class Parted:
-    """A split whose training rows are parted: a problem of the rows that are kept, in their units, and the others."""
+    """A split whose training rows are divided: a problem of the rows that are kept, in their units, and the others."""
 
     kept: SplitProblem
     X: Tensor = field(repr=False)  # (c, p), held out
@@ -39,7 +39,7 @@ class Parted:
 
 
 def hold_out(problem: SplitProblem) -> Parted:
-    """Part the training rows at random, and standardise everything by the kept ones alone."""
+    """Divide the training rows at random, and standardise everything by the kept ones alone."""
     n = len(problem.y)
     order = torch.randperm(n, generator=generator(HELD_OUT_SEED + problem.split)).to(problem.X.device)
     held, kept = order[: round(HELD_OUT * n)], order[round(HELD_OUT * n) :]
@@ -51,16 +51,16 @@ def hold_out(problem: SplitProblem) -> Parted:
 
 
 def with_held_out(parted: Parted, model: Model, method: CalibratedRUE) -> dict[str, Array]:
-    """Split conformal intervals, as wide as an audit says and as wide for every row, from the same held-out rows."""
-    found: dict[str, Array] = {}
+    """Split conformal intervals, with an audit's widths and with one width for all, from the same held-out rows."""
+    arrays: dict[str, Array] = {}
     target = np.array([rank(len(parted.y), level) / (len(parted.y) + 1) for level in LEVELS])
     for name, chosen in ((CONFORMAL, method), (CONSTANT, Homoscedastic())):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RueWarning)  # of many parameters: what held-out rows are for
+            warnings.simplefilter("ignore", RueWarning)  # on many parameters, which held-out rows make harmless
             auditor = chosen.fit(model, (parted.kept.X, parted.kept.y)).calibrate(parted.X, parted.y)
         audit = auditor.audit(parted.kept.X_new[:MOST])
-        found |= _measured(parted.kept, audit, CONFORMAL, name) | {f"{name}/target": target}
-    return found
+        arrays |= _measured(parted.kept, audit, CONFORMAL, name) | {f"{name}/target": target}
+    return arrays
 
 
 def without_held_out(problem: SplitProblem, model: Model, method: CalibratedRUE) -> dict[str, Array]:
@@ -69,15 +69,15 @@ def without_held_out(problem: SplitProblem, model: Model, method: CalibratedRUE)
         warnings.simplefilter("always", RueWarning)
         auditor = method.fit(model, (problem.X, problem.y), left_out=Influence())
     warned = any(issubclass(one.category, CrowdedWarning) for one in raised)
-    found = {"effective_share": np.array(auditor.facts["effective_share"]), "warned": np.array(float(warned))}
+    arrays = {"effective_share": np.array(auditor.facts["effective_share"]), "warned": np.array(float(warned))}
     audit = auditor.audit(problem.X_new[:MOST])
     for by in LEFT_OUT:
-        found |= _measured(problem, audit, by, by) | {f"{by}/target": np.array(LEVELS)}
-    return found
+        arrays |= _measured(problem, audit, by, by) | {f"{by}/target": np.array(LEVELS)}
+    return arrays
 
 
 def _measured(problem: SplitProblem, audit: Audit, by: str, name: str) -> dict[str, Array]:
-    """At every level (l,): the share of test rows covered, and the mean width in the units of the target."""
+    """The share of test rows covered and the mean width in the units of the target, at every level (l,)."""
     target = (problem.target[:MOST] - problem.units.mean) / problem.units.scale
     intervals = [audit.interval(level, by=by) for level in LEVELS]
     return {
@@ -91,5 +91,5 @@ def _covered(interval: Interval, target: Array) -> float:
 
 
 def _by(standardise: Standardiser, values: Tensor) -> Tensor:
-    found = standardise(values.double().cpu().numpy())
-    return torch.as_tensor(found, dtype=values.dtype, device=values.device)
+    standardised = standardise(values.double().cpu().numpy())
+    return torch.as_tensor(standardised, dtype=values.dtype, device=values.device)

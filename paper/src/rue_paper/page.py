@@ -40,7 +40,7 @@ def write(folder: Path, outputs: Sequence[str]) -> str:
 
 
 def show(folder: Path, outputs: Sequence[str], console: Console) -> None:
-    """The tables beside the paper's own numbers, a row for each data set."""
+    """The tables compared with the paper's numbers, a row for each data set."""
     shown: list[tuple[str, str, Callable[[pd.DataFrame], TableRows], Sequence[str]]] = [
         ("table1", NLL_TITLE, lambda frame: nll(frame, "paper"), COLUMNS),
         ("table1", f"{NLL_TITLE}, nine tenths of every set train", lambda frame: nll(frame, "standard"), COLUMNS),
@@ -57,8 +57,8 @@ def show(folder: Path, outputs: Sequence[str], console: Console) -> None:
     ]
     for name, title, rows, columns in shown:
         if name in outputs:
-            found = rows(read(folder, name))
-            kept = [found[0], *(row for row in found if row[0] in columns)]
+            lines = rows(read(folder, name))
+            kept = [lines[0], *(row for row in lines if row[0] in columns)]
             table = Table(title=title, title_justify="left")
             for column in ["data", *(row[0] for row in kept[1:])]:
                 table.add_column(column, justify="left" if column == "data" else "right")
@@ -102,23 +102,23 @@ def variances(frame: "pd.DataFrame") -> TableRows:
 
 
 def covered(frame: "pd.DataFrame", level: float) -> TableRows:
-    """Coverage of intervals, beside what it should be."""
+    """A table of the coverage of intervals, with its target."""
 
     def cell(row: dict[Any, Any]) -> str:
-        said = (f"{100 * row[name]:.1f}" for name in ("coverage", "error", "target"))
-        return "{} ± {} ({})".format(*said) + MARKS[row["verdict"]]
+        numbers = (f"{100 * row[name]:.1f}" for name in ("coverage", "error", "target"))
+        return "{} ± {} ({})".format(*numbers) + MARKS[row["verdict"]]
 
     return crossed(frame[frame["level"] == level], cell)
 
 
 def widths(frame: "pd.DataFrame") -> TableRows:
-    """Mean widths of intervals, beside their ratio to those that are the same for all rows."""
+    """A table of mean widths of intervals, and their ratio to intervals of one width for all rows."""
     main = frame[frame["level"] == LEVEL]
     return crossed(main, lambda row: f"{row['width']:.3g} ({row['relative_width']:.2f})")
 
 
 def costs(frame: "pd.DataFrame") -> TableRows:
-    """Seconds and ratios."""
+    """A table of seconds and ratios."""
     head = [
         "data",
         "closed form, s",
@@ -209,11 +209,11 @@ def _short(ratio: float) -> str:
 
 
 def _beside(frame: "pd.DataFrame", protocol: str, name: str, method: str, published: bool) -> str:
-    """Ours ± error (the paper's), empty where there is none."""
-    found = frame[(frame["protocol"] == protocol) & (frame["data"] == name) & (frame["method"] == method)]
-    if found.empty:
+    """Our number ± error (the paper's in brackets); empty where there is none."""
+    matching = frame[(frame["protocol"] == protocol) & (frame["data"] == name) & (frame["method"] == method)]
+    if matching.empty:
         return ""
-    row = found.iloc[0]
+    row = matching.iloc[0]
     ours = f"{row['nll']:.2f} ± {row['error']:.2f}"
     if not published or np.isnan(row["published"]):
         return ours

@@ -25,27 +25,27 @@ from rue_paper.chosen_network import CROWDED, PENALTIES, RULE, TRAINING, chosen,
 from rue_paper.intervals import HELD_OUT, LEVELS, MOST, hold_out, with_held_out, without_held_out
 from rue_paper.protocol import SMALL_SAMPLE, SplitProblem
 
-Arrays = dict[str, Array]  # what a part says of one split, by name
+Arrays = dict[str, Array]  # the results of a part for one split, by name
 Run = Callable[[Sequence[SplitProblem], Sequence[Mapping[str, Array]]], list[Arrays]]
 
 REFITS = 50
-AUDIT_SEED = 1000  # beside the split's number: audits must not draw the refits' own weights
-LITTLE = 1e-3  # the penalty of networks that are regularised otherwise
+AUDIT_SEED = 1000  # added to the split's number, so that audits do not draw the same weights as the refits
+LITTLE = 1e-3  # the penalty of networks that are regularised in another way
 AUDITS = tuple(METHODS)
-CALIBRATED = ("CalibratedRUE", "Error model")  # what leaves rows out: a part of its own
+CALIBRATED = ("CalibratedRUE", "Error model")  # the methods that leave rows out: a separate part
 ONE, ONE_CONSTANT, BESIDE = "One network, calibrated", "One network, constant noise", "DeepEnsemble, same rule"
-SHIFTED = ("CalibratedRUE", "RUE", "LinearRUE", "Homoscedastic")  # what audits rows of a region nothing was learned in
+SHIFTED = ("CalibratedRUE", "RUE", "LinearRUE", "Homoscedastic")  # the methods that audit regions without training rows
 PLAIN = tuple(name for name in AUDITS if name not in CALIBRATED)
 WITH_NLL = tuple(name for name in PLAIN if name not in ("Kernel density", "Nearest neighbours, distance"))
 
 
 @dataclass(frozen=True)
 class Part:
-    """A computation over splits, its settings, how many splits it takes at once, and whose results it reads."""
+    """A computation over splits, its settings, the number of splits at once, and the parts whose results it reads."""
 
     run: Run
     settings: str
-    at_once: int  # on a processor; a GPU takes all
+    at_once: int  # on a CPU; a GPU takes all splits at once
     needs: str | None = None
 
 
@@ -72,11 +72,11 @@ def refits(problems: Sequence[SplitProblem], trained: Sequence[Mapping[str, Arra
     auditors = method.fit_many(models, [(p.X, p.y) for p in problems])
     seconds = (time.perf_counter() - start) / len(problems)
     alone = _seconds_of_one(problems[0]) if problems[0].split == 0 else np.nan
-    found = []
+    results = []
     for problem, auditor in zip(problems, auditors, strict=True):
-        said = _in_units(problem, auditor.audit(problem.X_new), "Refit bootstrap")
-        found.append({**said, "seconds_refits": np.array(seconds), "seconds_alone": np.array(alone)})
-    return found
+        arrays = _in_units(problem, auditor.audit(problem.X_new), "Refit bootstrap")
+        results.append({**arrays, "seconds_refits": np.array(seconds), "seconds_alone": np.array(alone)})
+    return results
 
 
 def retrained(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
@@ -85,17 +85,17 @@ def retrained(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]
 
 
 def conformal(problems: Sequence[SplitProblem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
-    """What split conformal intervals cover, around the networks trained without the held-out rows."""
-    found = []
+    """The coverage of split conformal intervals, around the networks trained without the held-out rows."""
+    results = []
     for problem, own in zip(problems, trained, strict=True):
         parted = hold_out(problem)
         model = _trained(parted.kept, own["retrained"])
-        found.append(with_held_out(parted, model, CalibratedRUE(seed=AUDIT_SEED + problem.split)))
-    return found
+        results.append(with_held_out(parted, model, CalibratedRUE(seed=AUDIT_SEED + problem.split)))
+    return results
 
 
 def intervals(problems: Sequence[SplitProblem], trained: Sequence[Mapping[str, Array]]) -> list[Arrays]:
-    """What intervals without held-out rows cover, around the paper's networks."""
+    """The coverage of intervals without held-out rows, around the paper's networks."""
     return [
         without_held_out(problem, _trained(problem, own["theta"]), CalibratedRUE(seed=AUDIT_SEED + problem.split))
         for problem, own in zip(problems, trained, strict=True)
@@ -103,7 +103,7 @@ def intervals(problems: Sequence[SplitProblem], trained: Sequence[Mapping[str, A
 
 
 def integrated(method: Callable[[int], Any]) -> Run:
-    """A method that trains, on the architecture its publication has: 50 rectified units."""
+    """A method that trains networks, on the architecture of its publication: 50 rectified units."""
 
     def run(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
         models = [wrap(_rectified(p), loss="squared_error", l2=LITTLE) for p in problems]
@@ -127,11 +127,11 @@ def beyond(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -
 
 def shifted(problems: Sequence[SplitProblem], _: Sequence[Mapping[str, Array]]) -> list[Arrays]:
     """The paper's network, trained without a region of a feature, audited there."""
-    found = []
+    results = []
     for problem in problems:
         (own,) = networks([problem], ())
-        found.append(_audit(problem, own["theta"], SHIFTED) | {"feature": np.array(problem.feature)})
-    return found
+        results.append(_audit(problem, own["theta"], SHIFTED) | {"feature": np.array(problem.feature)})
+    return results
 
 
 def _one_network(problem: SplitProblem) -> Arrays:
@@ -154,7 +154,7 @@ def _one_network(problem: SplitProblem) -> Arrays:
 
 
 def _beside(problem: SplitProblem) -> Arrays:
-    """The ensemble as published, but for when its training ends: the time is that of the training alone."""
+    """The ensemble as published, but with another end of training; the time is that of training alone."""
     model = wrap(_rectified(problem), loss="squared_error", l2=LITTLE)
     start = time.perf_counter()
     auditor = replace(SAME_RULE, seed=problem.split).fit(model, (problem.X, problem.y))
@@ -164,36 +164,36 @@ def _beside(problem: SplitProblem) -> Arrays:
 
 def _audit(problem: SplitProblem, theta: Array, names: Sequence[str]) -> Arrays:
     model = _trained(problem, theta)
-    found: Arrays = {}
+    arrays: Arrays = {}
     for name in names:
         method = METHODS[name]()
         if hasattr(method, "seed"):
             method = replace(method, seed=AUDIT_SEED + problem.split)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RueWarning)  # sampled members that drift: counted below
+            warnings.simplefilter("ignore", RueWarning)  # on sampled members that drift: counted below
             audit = method.fit(model, (problem.X, problem.y)).audit(problem.X_new)
         seconds = audit.facts["seconds_fit"] + audit.facts["seconds_audit"]
-        found |= _in_units(problem, audit, name)
-        found |= {f"{name}/seconds": np.array(seconds), f"{name}/warnings": np.array(len(audit.facts["warnings"]))}
-    return found
+        arrays |= _in_units(problem, audit, name)
+        arrays |= {f"{name}/seconds": np.array(seconds), f"{name}/warnings": np.array(len(audit.facts["warnings"]))}
+    return arrays
 
 
 def _in_units(problem: SplitProblem, audit: Audit, name: str) -> Arrays:
     """Prediction and spread in the units of the target; the score too, where it is in them."""
     scale = float(problem.units.scale)
     in_units = audit.std is not None or audit.noise_std is not None
-    found = {
+    arrays = {
         f"{name}/prediction": audit.prediction * scale + problem.units.mean,
         f"{name}/score": audit.score * scale if in_units else audit.score,
     }
     if audit.std is not None:
-        found[f"{name}/std"] = audit.std * scale
+        arrays[f"{name}/std"] = audit.std * scale
     if audit.total_std is not None:
-        found[f"{name}/total_std"] = audit.total_std * scale
-        found[f"{name}/degrees"] = np.array(audit.degrees)
+        arrays[f"{name}/total_std"] = audit.total_std * scale
+        arrays[f"{name}/degrees"] = np.array(audit.degrees)
     if audit.scarce is not None:
-        found[f"{name}/scarce"] = audit.scarce.astype(np.float64)
-    return found
+        arrays[f"{name}/scarce"] = audit.scarce.astype(np.float64)
+    return arrays
 
 
 def _trained(problem: SplitProblem, theta: Array) -> Model:
@@ -217,7 +217,7 @@ def _seconds_of_one(problem: SplitProblem) -> float:
 
 
 def _epochs(n: int, steps: int, batch: int) -> int:
-    """Epochs for about as many steps, whatever the size of the training set."""
+    """The epochs that make about as many steps for every size of the training set."""
     return max(1, round(steps * batch / n))
 
 

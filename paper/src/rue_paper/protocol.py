@@ -30,7 +30,7 @@ TITLES = {name: name.capitalize() for name in datasets.NAMES}
 class SplitProblem:
     """One split: standardised training rows and test inputs, and the test targets in their own units."""
 
-    split: int  # also the seed of whatever is random about it
+    split: int  # its number, also used as the seed of everything random in it
     X: Tensor = field(repr=False)  # (n, p) float32
     y: Tensor = field(repr=False)  # (n,)
     X_new: Tensor = field(repr=False)  # (m, p)
@@ -39,12 +39,12 @@ class SplitProblem:
     feature: int = -1  # whose region is left out of the training rows; none in a random split
 
     def to(self, device: str) -> "SplitProblem":
-        """The same with its tensors elsewhere."""
+        """The same problem with its tensors on another device."""
         return replace(self, X=self.X.to(device), y=self.y.to(device), X_new=self.X_new.to(device))
 
 
 def protocols(name: str) -> tuple[Protocol, ...]:
-    """The paper trains on nine tenths of a small set, as everyone does: only for large ones the two differ."""
+    """The protocols of a data set; for small ones the paper's and the standard protocol are the same."""
     return ("paper", "standard", *REGIONS) if name in LARGE else ("paper", *REGIONS)
 
 
@@ -54,7 +54,7 @@ def nine_tenths(name: str) -> Protocol:
 
 
 def how_many(name: str, protocol: Protocol, splits: int, folder: Path | None = None) -> int:
-    """Random splits as many as wanted; of regions, one for each feature that has them."""
+    """The number of splits: as many random ones as wanted, or one for each feature that has regions."""
     return len(_features(datasets.load(name, folder), protocol)) if protocol in REGIONS else splits
 
 
@@ -75,10 +75,10 @@ def problems(
     else:
         train = SMALL_SAMPLE if protocol == "paper" and name in LARGE else None
         chosen = standard_splits(len(data), splits, train, seed)
-    found = []
+    standardised = []
     for number, (split, feature) in enumerate(zip(chosen, features, strict=True)):
         of_x, of_y = Standardiser.of(data.X[split.train]), Standardiser.of(data.y[split.train])
-        found.append(
+        standardised.append(
             SplitProblem(
                 split=number,
                 X=_tensor(of_x(data.X[split.train])),
@@ -89,23 +89,23 @@ def problems(
                 feature=feature,
             )
         )
-    return found
+    return standardised
 
 
 def _features(data: Dataset, protocol: Protocol) -> list[int]:
     """Columns with a low, a middle and a high part."""
-    found = []
+    columns = []
     for j in range(data.X.shape[1]):
         try:
             REGIONS[protocol](data.X[:, j])
         except DataError:
             continue
-        found.append(j)
-    return found
+        columns.append(j)
+    return columns
 
 
 def _thinned(split: Split, name: str, seed: int) -> Split:
-    """As many training rows as the paper has of a large set, and no more test rows than tell."""
+    """A region's split with as many training rows as the paper has of a large set, and a limit on its test rows."""
 
     def drawn(rows: RowNumbers, most: int) -> RowNumbers:
         return np.random.default_rng(seed).permutation(rows)[:most]

@@ -23,14 +23,14 @@ _TABLE = {
     "yacht": ((1.63, 0.02), (1.55, 0.12), (1.18, 0.19), (3.02, 0.05), (3.88, 0.01), (2.99, 0.04)),
 }
 
-# by data set and column; the three integrated ones are quoted there from Lakshminarayanan et al. (2017), Table 1
+# By data set and column. The paper quotes the three integrated methods from Lakshminarayanan et al. (2017), Table 1.
 NLL = {
     (name, column): Published(*pair)
     for name, pairs in _TABLE.items()
     for column, pair in zip(COLUMNS, pairs, strict=True)
 }
 
-# Lakshminarayanan et al. (2017), Table 1 of the final version; the paper quotes an earlier one
+# Lakshminarayanan et al. (2017), Table 1 of the final version; the paper quotes an earlier version.
 DEEP_ENSEMBLES = {
     "housing": Published(2.41, 0.25),
     "concrete": Published(3.06, 0.18),

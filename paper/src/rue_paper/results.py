@@ -1,4 +1,4 @@
-"""What all methods said of the test rows of a data set, over all splits."""
+"""The results of all methods on the test rows of a data set, over all splits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from rue_paper.work import Piece, Plan, load
 
 @dataclass(frozen=True)
 class Results:
-    """By split, what every part found of one data set."""
+    """The results of every part on one data set, by split."""
 
     protocol: Protocol
     name: str
@@ -24,7 +24,7 @@ class Results:
         return all(f"{method}/score" in arrays for arrays in self.splits.values())
 
     def each(self, method: str, what: str) -> list[Array]:
-        """One field of a method, split by split: (m,) or a number each."""
+        """One field of a method for each split: (m,), or a number."""
         return [arrays[f"{method}/{what}"].astype(np.float64) for arrays in self.splits.values()]
 
     def degrees(self, method: str) -> list[float]:
@@ -37,7 +37,7 @@ class Results:
         return [p - own["target"] for p, own in zip(predicted, self.splits.values(), strict=True)]
 
     def facts(self, what: str) -> list[float]:
-        """A number of a part, split by split."""
+        """A number of a part for each split."""
         return [float(arrays[what]) for arrays in self.splits.values() if what in arrays]
 
 

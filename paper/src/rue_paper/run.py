@@ -1,4 +1,4 @@
-"""`rue paper`: compute what is missing, write tables and figures, say how they compare with the paper."""
+"""`rue paper`: compute what is missing, write tables and figures, and compare them with the paper."""
 
 import json
 import platform
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INTEGRATED = ("pbp", "dropout", "ensembles")
-Scope = Protocol | Literal["nine tenths"]  # that is one protocol for small sets and another for large ones
-READS: dict[str, dict[Scope, tuple[str, ...]]] = {  # what each output reads: parts, by protocol
+Scope = Protocol | Literal["nine tenths"]  # "nine tenths" is one protocol for small data sets, another for large ones
+READS: dict[str, dict[Scope, tuple[str, ...]]] = {  # the parts that each output reads, by protocol
     "figure1": {},
     "claim1": {},
     "figure2": {"paper": ("networks", "refits", "audits", "calibrated")},
@@ -94,20 +94,20 @@ def needed(plan: Plan, outputs: Sequence[str]) -> list[Piece]:
 
 
 def _figure1(output: Output, _: Sequence[Results]) -> None:
-    found = figure1.compute()
-    output.table("figure1", figure1.table(found))
-    output.figure("figure1", figure1.draw(found))
+    result = figure1.compute()
+    output.table("figure1", figure1.table(result))
+    output.figure("figure1", figure1.draw(result))
 
 
 def _claim1(output: Output, _: Sequence[Results]) -> None:
-    found = claim1.compute()
-    output.table("claim1", claim1.table(found))
-    output.figure("claim1", claim1.draw(found))
-    (output.plan.out / "claim1.txt").write_text("\n".join(claim1.findings(found)) + "\n")
+    result = claim1.compute()
+    output.table("claim1", claim1.table(result))
+    output.figure("claim1", claim1.draw(result))
+    (output.plan.out / "claim1.txt").write_text("\n".join(claim1.findings(result)) + "\n")
 
 
 def _figure2(output: Output, results: Sequence[Results]) -> None:
-    audited = [found for found in results if found.protocol == "paper"]
+    audited = [result for result in results if result.protocol == "paper"]
     frame = figure2.table(audited, figure2.METHODS)
     output.table("figure2", frame)
     output.figure("figure2", figure2.draw(frame, figure2.PAPER))
@@ -115,7 +115,7 @@ def _figure2(output: Output, results: Sequence[Results]) -> None:
 
 
 def _fidelity(output: Output, results: Sequence[Results]) -> None:
-    audited = [found for found in results if found.protocol == "paper"]
+    audited = [result for result in results if result.protocol == "paper"]
     frame = fidelity.table(audited)
     output.table("fidelity", frame)
     output.table("costs", fidelity.costs(audited))
@@ -123,25 +123,25 @@ def _fidelity(output: Output, results: Sequence[Results]) -> None:
 
 
 def _table1(output: Output, results: Sequence[Results]) -> None:
-    output.table("table1", table1.table([found for found in results if found.protocol not in REGIONS]))
+    output.table("table1", table1.table([result for result in results if result.protocol not in REGIONS]))
 
 
 def _coverage(output: Output, results: Sequence[Results]) -> None:
-    frame = coverage.table([found for found in results if found.protocol == "paper"])
+    frame = coverage.table([result for result in results if result.protocol == "paper"])
     output.table("coverage", frame)
     output.figure("coverage", coverage.draw(frame))
 
 
 def _beyond(output: Output, results: Sequence[Results]) -> None:
     plan = output.plan
-    trained = [found for found in results if found.protocol == nine_tenths(found.name)]
+    trained = [result for result in results if result.protocol == nine_tenths(result.name)]
     frame, costs = beyond.table(trained), beyond.costs(trained)
     output.table("beyond", frame)
     output.table("beyond_costs", costs)
     output.figure("beyond", beyond.draw(frame, costs))
-    features = shift.table([found for found in results if found.protocol in REGIONS])
+    features = shift.table([result for result in results if result.protocol in REGIONS])
     lacking = {(region, name): how_many_lack(name, region, plan.folder) for region in REGIONS for name in plan.names}
-    medians = shift.summary(features, [found for found in results if found.protocol == "paper"], lacking)
+    medians = shift.summary(features, [result for result in results if result.protocol == "paper"], lacking)
     output.table("shift_features", features)
     output.table("shift", medians)
     output.figure("shift", shift.draw(medians))
@@ -159,7 +159,7 @@ MAKERS: dict[str, Callable[[Output, Sequence[Results]], None]] = {
 
 
 def _say_what_is_replaced(plan: Plan, console: Console) -> None:
-    """Tables of another run in the same folder are written over; its finished splits stay."""
+    """Warn that tables of another run in the same folder are overwritten; its finished splits are kept."""
     before = plan.out / "facts.json"
     if not before.exists():
         return
@@ -173,7 +173,7 @@ def _say_what_is_replaced(plan: Plan, console: Console) -> None:
 
 
 def _facts(plan: Plan, wanted: Sequence[Piece], wall: float, fresh: int) -> dict[str, Any]:
-    """What someone needs to repeat the run: versions, seeds, device and times."""
+    """The facts needed to repeat the run: versions, seeds, device and times."""
     import numpy as np
     import scipy
     import sklearn

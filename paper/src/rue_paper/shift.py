@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GUARDED, CONSTANT = "CalibratedRUE", "Homoscedastic"
-HARM = 0.1  # nats a row above constant noise that count as harm
-OFTEN = 3.0  # times as many scarce rows as in a random split
+HARM = 0.1  # an NLL of so many nats per row above constant noise counts as harm
+OFTEN = 3.0  # so many times as many scarce rows as in a random split count as often
 
 
 def table(results: Sequence[Results]) -> "pd.DataFrame":
@@ -26,12 +26,12 @@ def table(results: Sequence[Results]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for found in results:
-        features = [int(feature) for feature in found.facts("feature")]
+    for result in results:
+        features = [int(feature) for feature in result.facts("feature")]
         for method in SHIFTED:
-            flagged = _flagged(found) if method == GUARDED else [np.nan] * len(features)
-            for feature, value, share in zip(features, nll(found, method), flagged, strict=True):
-                rows.append((found.protocol, found.name, feature, method, float(value), share))
+            flagged = _flagged(result) if method == GUARDED else [np.nan] * len(features)
+            for feature, value, share in zip(features, nll(result, method), flagged, strict=True):
+                rows.append((result.protocol, result.name, feature, method, float(value), share))
     return pd.DataFrame(rows, columns=["region", "data", "feature", "method", "nll", "scarce"])
 
 
@@ -44,7 +44,7 @@ def summary(
     """
     import pandas as pd
 
-    usual = {found.name: float(np.mean(_flagged(found))) for found in random}
+    usual = {result.name: float(np.mean(_flagged(result))) for result in random}
     rows = []
     for (region, name), lacking in skipped.items():
         own = frame[(frame["region"] == region) & (frame["data"] == name)]
@@ -59,12 +59,12 @@ def summary(
 
 
 def findings(frame: "pd.DataFrame") -> list[str]:
-    """What was to be shown, in sentences with their numbers."""
-    said = []
+    """The findings, in sentences with their numbers."""
+    sentences = []
     for region, own in frame.groupby("region", sort=False):
         above = (own[GUARDED] - own[CONSTANT]).to_numpy()
         worst = int(np.argmax(above))
-        said.append(
+        sentences.append(
             f"{str(region).capitalize()} splits: the median NLL of {GUARDED} is below that of constant noise on "
             f"{int((above < 0).sum())} of {len(own)} sets, and more than {HARM:g} above it on "
             f"{int((above > HARM).sum())}; at worst {above[worst]:+.2f} ({TITLES[own['data'].iloc[worst]]})."
@@ -73,15 +73,15 @@ def findings(frame: "pd.DataFrame") -> list[str]:
         short = ", ".join(
             f"{TITLES[n]} {t:.1f}" for n, t in zip(own["data"][~often], own["times"][~often], strict=True)
         )
-        said.append(
+        sentences.append(
             f"Rows there are flagged as scarce at least {OFTEN:g} times as often as rows of random splits on "
             f"{int(often.sum())} of {len(own)} sets" + (f" (not on {short})." if short else ".")
         )
-    return said
+    return sentences
 
 
 def draw(frame: "pd.DataFrame") -> "Figure":
-    """NLL beside constant noise in either region, and the share of flagged rows."""
+    """A figure of NLL compared with constant noise in either region, and of the share of flagged rows."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 7), layout="constrained")
@@ -101,8 +101,8 @@ def draw(frame: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def _flagged(found: Results) -> list[float]:
-    return [float(flags.mean()) for flags in found.each(GUARDED, "scarce")]
+def _flagged(result: Results) -> list[float]:
+    return [float(flags.mean()) for flags in result.each(GUARDED, "scarce")]
 
 
 def _draw_differences(panel: "Axes", own: "pd.DataFrame") -> None:

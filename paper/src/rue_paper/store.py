@@ -1,4 +1,4 @@
-"""Results on disk: a file appears whole or not at all, so that an interrupted run loses and repeats nothing."""
+"""Results on disk: a file appears whole or not at all, so that an interrupted run can be resumed."""
 
 import hashlib
 import json
@@ -20,23 +20,23 @@ class Store:
     folder: Path
 
     def path(self, protocol: str, data: str, part: str, settings: str, splits: Sequence[int]) -> Path:
-        """Where the results of these splits, one after another, belong; other settings have another place."""
+        """The path of the results of these consecutive splits; other settings have another path."""
         return self.folder / protocol / data / f"{part}-{splits[0]:02d}-{splits[-1]:02d}-{_mark(settings)}.npz"
 
     def finished(self, protocol: str, data: str, part: str, settings: str) -> dict[int, Path]:
-        """The file of every split that is there."""
-        found: dict[int, Path] = {}
+        """The file of every finished split."""
+        files: dict[int, Path] = {}
         for path in sorted((self.folder / protocol / data).glob(f"{part}-*-{_mark(settings)}.npz")):
             first, last = path.stem.split("-")[1:3]
-            found |= dict.fromkeys(range(int(first), int(last) + 1), path)
-        return found
+            files |= dict.fromkeys(range(int(first), int(last) + 1), path)
+        return files
 
-    def save(self, path: Path, found: Sequence[Arrays], splits: Sequence[int], facts: dict[str, object]) -> None:
-        """Write under another name, then rename."""
+    def save(self, path: Path, results: Sequence[Arrays], splits: Sequence[int], facts: dict[str, object]) -> None:
+        """Write the results under another name, then rename the file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         arrays = {
             f"{split}/{name}": _small(value)
-            for split, own in zip(splits, found, strict=True)
+            for split, own in zip(splits, results, strict=True)
             for name, value in own.items()
         }
         draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -51,14 +51,14 @@ class Store:
         try:
             with path.open("rb") as opened, np.load(opened) as file:
                 facts = json.loads(str(file["facts"]))
-                found: dict[int, Arrays] = {}
+                arrays: dict[int, Arrays] = {}
                 for key in file.files:
                     if key != "facts":
                         split, name = key.split("/", 1)
-                        found.setdefault(int(split), {})[name] = file[key]
+                        arrays.setdefault(int(split), {})[name] = file[key]
         except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             return None
-        return found, facts
+        return arrays, facts
 
 
 def _mark(settings: str) -> str:
@@ -66,5 +66,5 @@ def _mark(settings: str) -> str:
 
 
 def _small(values: np.ndarray) -> np.ndarray:
-    """Results in single precision: a run has millions of them."""
+    """Results in single precision, because a run has millions of them."""
     return np.asarray(values, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Table 1: negative log likelihood of the test rows, beside the published numbers."""
+"""Table 1: negative log likelihood of the test rows, with the published numbers."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -31,21 +31,23 @@ def table(results: Sequence[Results]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for found in results:
+    for result in results:
         for method in METHODS:
-            if found.has(method):
-                published = NLL.get((found.name, method), (np.nan, np.nan))
-                rows.append((found.protocol, found.name, method, *nll(found, method), len(found.splits), *published))
+            if result.has(method):
+                published = NLL.get((result.name, method), (np.nan, np.nan))
+                rows.append(
+                    (result.protocol, result.name, method, *nll(result, method), len(result.splits), *published)
+                )
     names = ["protocol", "data", "method", "nll", "error", "splits", "published", "published_error"]
     return pd.DataFrame(rows, columns=names)
 
 
-def nll(found: Results, method: str) -> tuple[float, float]:
+def nll(result: Results, method: str) -> tuple[float, float]:
     """Mean over splits of the mean over rows, in the units of the target, and its standard error."""
     each = [
         float(evaluate.nll(error, np.zeros_like(error), spread, degrees).mean())
         for error, spread, degrees in zip(
-            found.errors(method), found.each(method, "total_std"), found.degrees(method), strict=True
+            result.errors(method), result.each(method, "total_std"), result.degrees(method), strict=True
         )
     ]
     error = np.std(each, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan

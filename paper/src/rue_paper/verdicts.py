@@ -1,4 +1,4 @@
-"""What the results say of the paper's claims, each a sentence with its numbers, made from the files alone."""
+"""The results on each claim of the paper, as sentences with numbers, made from the files alone."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def verdicts(folder: Path) -> list[str]:
-    """Claim by claim."""
+    """Sentences on all claims."""
     nll, auc, fidelity, costs = (read(folder, name) for name in ("table1", "figure2", "fidelity", "costs"))
     paper = nll[nll["protocol"] == "paper"].pivot_table(index="data", columns="method", values="nll", sort=False)
     means = auc[auc["percentile"] == "mean"].pivot_table(index="data", columns="method", values="auc", sort=False)
@@ -64,8 +64,8 @@ def _calibrated(nll: "pd.DataFrame", auc: "pd.DataFrame") -> list[str]:
         "the nearest neighbours' residual": "Nearest neighbours, residual",
         "RUE": "RUE",
     }
-    areas = ", ".join(f"{said} {auc[method].mean():.3f}" for said, method in names.items())
-    densities = ", ".join(f"{said} {nll[method].mean():.3f}" for said, method in names.items())
+    areas = ", ".join(f"{label} {auc[method].mean():.3f}" for label, method in names.items())
+    densities = ", ".join(f"{label} {nll[method].mean():.3f}" for label, method in names.items())
     return [
         f"Mean AUC over the sets: {areas}.",
         _count(
@@ -84,8 +84,8 @@ def _calibrated(nll: "pd.DataFrame", auc: "pd.DataFrame") -> list[str]:
 
 
 def _near_the_paper(nll: "pd.DataFrame") -> list[str]:
-    """How far our after-learning numbers lie from the paper's own."""
-    said = []
+    """The differences of our after-learning numbers from the paper's."""
+    sentences = []
     for method in AFTER:
         own = nll[(nll["protocol"] == "paper") & (nll["method"] == method)]
         far = [
@@ -94,39 +94,41 @@ def _near_the_paper(nll: "pd.DataFrame") -> list[str]:
             if abs(a - b) > _near(method, str(name))
         ]
         near = "0.15 of the paper's (0.3 on Housing and Yacht)" if method == "RUE" else "0.35 of the paper's"
-        said.append(f"{method}: NLL within {near} on {_of(own, far)}")
-    return said
+        sentences.append(f"{method}: NLL within {near} on {_of(own, far)}")
+    return sentences
 
 
 def _near(method: str, name: str) -> float:
-    """How far from the paper counts as near: more where 20 splits of a few hundred rows decide less."""
+    """The difference from the paper that counts as near: larger where 20 splits of a few hundred rows are imprecise."""
     if method != "RUE":
         return 0.35
     return 0.3 if name in ("housing", "yacht") else 0.15
 
 
 def _integrated(nll: "pd.DataFrame", method: str) -> str:
-    """Trained here on nine tenths, against the published number and twice its standard error."""
+    """Compare networks trained here on nine tenths with the published number and twice its standard error."""
     own = nll[(nll["method"] == method) & ((nll["protocol"] == "standard") | ~nll["data"].isin(LARGE))]
     columns = own["data"], own["nll"], own["published"], own["published_error"]
     short = [f"{TITLES[str(n)]} {a:.2f} against {b:.2f}" for n, a, b, e in zip(*columns, strict=True) if a > b + 2 * e]
-    said = (
+    sentence = (
         f"{method}, trained here: within two published standard errors of the published NLL, or better, on "
         f"{_of(own, short)}"
     )
     if method == "PBP":
-        return said
+        return sentence
     narrow = sum(a <= b + 2 * e / SPLITS**0.5 for _, a, b, e in zip(*columns, strict=True))
-    return f"{said} If those are standard deviations over splits, as their size suggests: on {narrow} of {len(own)}."
+    return (
+        f"{sentence} If those are standard deviations over splits, as their size suggests: on {narrow} of {len(own)}."
+    )
 
 
 def _of(own: "pd.DataFrame", failing: list[str]) -> str:
-    """So many of so many sets, and which not."""
-    said = f"{len(own) - len(failing)} of {len(own)} sets"
-    return said + (f" (not on {', '.join(failing)})." if failing else ".")
+    """A phrase: on how many data sets it holds, and on which it does not."""
+    phrase = f"{len(own) - len(failing)} of {len(own)} sets"
+    return phrase + (f" (not on {', '.join(failing)})." if failing else ".")
 
 
 def _count(claim: str, frame: "pd.DataFrame", holds: "Callable[[pd.Series], bool]") -> str:
-    """On how many data sets a claim holds, and where it does not."""
+    """A sentence: on how many data sets a claim holds, and on which it does not."""
     failing = [TITLES[str(name)] for name, row in frame.iterrows() if not holds(row)]
     return f"{claim[0].upper()}{claim[1:]}: on {_of(frame, failing)}"

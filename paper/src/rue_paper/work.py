@@ -1,4 +1,4 @@
-"""What is to be computed, in which order, on how many processes: finished work is found in the store and left alone."""
+"""Plans and runs the computations, in the right order and on several processes; finished work is not repeated."""
 
 import os
 import time
@@ -25,7 +25,7 @@ from rue_paper.store import Store
 
 @dataclass(frozen=True)
 class Plan:
-    """Which data sets and splits, where they are found, on which device, and where results go."""
+    """Data sets and splits, the folder of the data, the device, and the folder of the results."""
 
     names: tuple[str, ...]
     splits: int
@@ -46,7 +46,7 @@ class Plan:
 
     @property
     def store(self) -> Store:
-        """Where finished work is kept."""
+        """The store of finished work."""
         return Store(self.out / "splits")
 
 
@@ -58,23 +58,23 @@ class Piece(NamedTuple):
     part: str
 
     def settings(self, plan: Plan) -> str:
-        """Everything its results depend on, also by the part it reads."""
+        """Everything its results depend on, also through the parts it reads."""
         part = PARTS[self.part]
         before = self._replace(part=part.needs).settings(plan) if part.needs else CATALOGUE[self.name].sha256
         versions = f"rue {version('rue')}, torch {torch.__version__}"
         return f"{part.settings}, {plan.device}, splits {plan.split_seed}, {versions}; {before}"
 
     def splits(self, plan: Plan) -> int:
-        """How many there are."""
+        """The number of splits."""
         return how_many(self.name, self.protocol, plan.splits, plan.folder)
 
     def finished(self, plan: Plan) -> dict[int, Path]:
-        """The file of every split that is done."""
-        found, wanted = plan.store.finished(*self, self.settings(plan)), self.splits(plan)
-        return {split: path for split, path in found.items() if split < wanted}
+        """The file of every finished split."""
+        results, wanted = plan.store.finished(*self, self.settings(plan)), self.splits(plan)
+        return {split: path for split, path in results.items() if split < wanted}
 
     def missing(self, plan: Plan) -> "list[Task]":
-        """What is left, cut into what is computed at once, the same cuts whatever was finished before."""
+        """The unfinished splits, cut into tasks; the cuts do not depend on what was finished before."""
         done, size, splits = self.finished(plan), PARTS[self.part].at_once, self.splits(plan)
         if plan.device != "cpu" and size > 1:
             size = splits
@@ -93,13 +93,13 @@ class Task(NamedTuple):
 
 
 def compute(plan: Plan, wanted: Sequence[Piece], console: Console) -> int:
-    """Do what is not done yet, what others need first; show how far it is. Returns how many splits were missing."""
+    """Compute all unfinished pieces in the order of their needs, with progress; return the number of missing splits."""
     missing = sorted((task for piece in wanted for task in piece.missing(plan)), key=_longest_first)
     every, left = sum(piece.splits(plan) for piece in wanted), sum(len(task.splits) for task in missing)
     if left < every:
         console.print(f"{every - left} of {every} splits of all parts are finished already.")
     for name in dict.fromkeys(task.piece.name for task in missing):
-        datasets.load(name, plan.folder)  # fetched once, before several processes want it
+        datasets.load(name, plan.folder)  # fetched once, before several processes need it
     wait_for = {part.needs for part in PARTS.values()}
     first = [task for task in missing if task.piece.part in wait_for]
     then = [task for task in missing if task.piece.part not in wait_for]
@@ -117,15 +117,15 @@ def compute(plan: Plan, wanted: Sequence[Piece], console: Console) -> int:
 
 def load(plan: Plan, wanted: Sequence[Piece]) -> dict[int, Arrays]:
     """The results of finished pieces, by split."""
-    found: dict[int, Arrays] = {}
+    results: dict[int, Arrays] = {}
     for piece in wanted:
         splits = piece.splits(plan)
-        found = {split: {} for split in range(splits)} | found
+        results = {split: {} for split in range(splits)} | results
         for path in dict.fromkeys(piece.finished(plan).values()):
             for split, arrays in _stored(plan, path)[0].items():
                 if split < splits:
-                    found[split].update(arrays)
-    return found
+                    results[split].update(arrays)
+    return results
 
 
 def seconds(plan: Plan, wanted: Sequence[Piece]) -> dict[str, float]:
@@ -145,14 +145,14 @@ def _stored(plan: Plan, path: Path) -> tuple[dict[int, Arrays], dict[str, object
 
 
 def _longest_first(task: Task) -> tuple[int, int]:
-    """So that no process is left alone with a long task at the end."""
+    """Long tasks first, so that none runs alone at the end."""
     piece = task.piece
     rows = CATALOGUE[piece.name].rows if piece.protocol == "standard" else SMALL_SAMPLE
     return list(PARTS).index(piece.part), -rows
 
 
 def _run(plan: Plan, missing: Sequence[Task]) -> Iterator[Task]:
-    """Finished tasks as they come, in processes of one thread each."""
+    """Finished tasks as they are completed, in processes of one thread each."""
     if plan.workers == 1:
         yield from (_do(plan, task) for task in missing)
         return
@@ -176,9 +176,9 @@ def _do(plan: Plan, task: Task) -> Task:
     every = problems(piece.name, piece.protocol, max(task.splits) + 1, plan.folder, plan.split_seed)
     chosen = [every[split].to(plan.device) for split in task.splits]
     needed = load(plan, [piece._replace(part=part.needs)]) if part.needs else {}
-    found = part.run(chosen, [needed.get(split, {}) for split in task.splits])
-    found = [{**own, "target": problem.target} for own, problem in zip(found, chosen, strict=True)]
+    results = part.run(chosen, [needed.get(split, {}) for split in task.splits])
+    results = [{**own, "target": problem.target} for own, problem in zip(results, chosen, strict=True)]
     settings = piece.settings(plan)
     facts = {"seconds": time.perf_counter() - start, "part": piece.part, "settings": settings}
-    plan.store.save(plan.store.path(*piece, settings, task.splits), found, task.splits, facts)
+    plan.store.save(plan.store.path(*piece, settings, task.splits), results, task.splits, facts)
     return task

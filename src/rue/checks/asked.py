@@ -1,4 +1,4 @@
-"""What a check may be asked for."""
+"""Checks the arguments of `auditor.check`."""
 
 import operator
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 from rue.core.errors import SettingError
 
-SEEDS = range(-(2**63), 2**64)  # what a torch.Generator takes
+SEEDS = range(-(2**63), 2**64)  # the seeds that a torch.Generator takes
 
 
 def asked(refit: Any, refits: Any, seed: Any) -> tuple[int, int]:
@@ -32,7 +32,7 @@ def asked(refit: Any, refits: Any, seed: Any) -> tuple[int, int]:
 
 
 def _whole(value: Any) -> int | None:
-    """An integer, also one of NumPy's; None for anything else, True and False too."""
+    """An integer, also one of NumPy's; None for anything else, also for True and False."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:

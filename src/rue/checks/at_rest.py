@@ -1,4 +1,4 @@
-"""Is the objective at rest at these parameters, and if not, which one would be?"""
+"""Is the objective at rest (its gradient zero) at these parameters, and if not, which other objective would be?"""
 
 from math import inf
 
@@ -9,14 +9,14 @@ from rue.checks.wrong_loss import better_loss
 from rue.core.curvature import GaussNewton
 
 NAME = "at rest"
-# Share of the decrement that another penalty takes away where parameters rest under it; for nets stopped early it
-# reached .954, after five steps of gradient descent from zero, which is a ridge regression's path, .99997
+# Share of the Newton decrement that another penalty must explain for a red light. For nets stopped early it reached
+# .954, and after five steps of gradient descent from zero, which follow the path of ridge regression, .99997.
 ALL = 0.99999
-ALONG = 0.9  # share from which on another penalty is worth a word
-CHANCE = 1e-3  # of a direction at random sharing as much, in few parameters
-WORTH = 0.01  # of a step: below it, a share may come from the last digits of slow training
-FACTOR = 1.5  # penalties within it of the stated one are not told apart
-EQUAL = 1.05  # a factor this close to n is n
+ALONG = 0.9  # from this share on another penalty is mentioned
+CHANCE = 1e-3  # probability that a random direction has as large a share, for few parameters
+WORTH = 0.01  # nearer to rest than this part of a step, a share may be due to the last digits of slow training
+FACTOR = 1.5  # penalties within this factor of the stated one count as the same
+EQUAL = 1.05  # a factor that is this close to n counts as n
 LIMITS = (
     f"green below {CLOSE} of a typical resampling step: being off then adds a hundredth of its square; red where "
     f"another penalty, more than {FACTOR} times off, or another loss is at rest here, unless they are an estimator's "
@@ -26,41 +26,41 @@ LIMITS = (
 
 
 def at_rest(subject: Subject) -> Check | str:
-    """Measure, and where something is off, look for what would be at rest."""
+    """Measure the distance from rest; where it is large, look for another penalty or loss that explains it."""
     if not subject.model.family.stationary:
         return Senseless(
             "no gradient is zero here: trees are grown one after the other, and absolute values hold parameters at zero"
         )
     if subject.projected:
         return "the audit looks along a projection, where the penalty's own pull is not seen"
-    seen = distance(subject.model, subject.reweighted, subject.factored.inverse)
-    if seen.decrement <= subject.rounding**2 * _size(subject):
-        told = (
-            f"the parameters are at rest up to rounding (Newton decrement {seen.decrement:.2g}, n = {subject.data.n})"
+    away = distance(subject.model, subject.reweighted, subject.factored.inverse)
+    if away.decrement <= subject.rounding**2 * _size(subject):
+        text = (
+            f"the parameters are at rest up to rounding (Newton decrement {away.decrement:.2g}, n = {subject.data.n})"
         )
-        return Check(NAME, "green", 0.0, told, LIMITS, "")
+        return Check(NAME, "green", 0.0, text, LIMITS, "")
     measured = (
-        f"the parameters are {seen.steps:.2g} of a typical resampling step away from rest (Newton decrement "
-        f"{seen.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
+        f"the parameters are {away.steps:.2g} of a typical resampling step away from rest (Newton decrement "
+        f"{away.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
     )
-    if not subject.told:  # nobody can have told it another penalty or loss
-        light: Light = "green" if seen.steps <= CLOSE else "amber"
-        return _check(light, seen, measured, "" if light == "green" else _ESTIMATOR_ADVICE)
-    other = _other_penalty(seen, subject) if seen.steps > WORTH else None
-    if other and seen.share >= ALL:
-        return _check("red", seen, f"{measured}; they are at rest under {other}", _PENALTY_ADVICE)
-    named = better_loss(subject, seen.steps, CLOSE) if seen.steps > WORTH else None
+    if not subject.stated_by_user:  # loss and penalty were read from an estimator: they cannot be misstated
+        light: Light = "green" if away.steps <= CLOSE else "amber"
+        return _check(light, away, measured, "" if light == "green" else _ESTIMATOR_ADVICE)
+    other = _other_penalty(away, subject) if away.steps > WORTH else None
+    if other and away.share >= ALL:
+        return _check("red", away, f"{measured}; they are at rest under {other}", _PENALTY_ADVICE)
+    named = better_loss(subject, away.steps, CLOSE) if away.steps > WORTH else None
     if named is not None:
-        said = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
-        return _check("red", seen, f"{measured}; {said}", f"wrap the model with loss={named.name!r}, if trained so")
-    if not subject.needs_rest:  # stopping early is no mistake
-        said = f"{measured}; left-out predictions come from another source ({subject.source}), which needs no rest"
-        return _check("green", seen, said, "")
+        text = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
+        return _check("red", away, f"{measured}; {text}", f"wrap the model with loss={named.name!r}, if trained so")
+    if not subject.needs_rest:  # then early stopping is no mistake
+        text = f"{measured}; left-out predictions come from another source ({subject.source}), which needs no rest"
+        return _check("green", away, text, "")
     if other:
-        hint = f"{other} would take away {seen.share:.1%} of the decrement, as after stopping early too"
-        return _check("amber", seen, f"{measured}; {hint}", f"{_PENALTY_ADVICE}; or train on until it rests")
+        hint = f"{other} would take away {away.share:.1%} of the decrement, as after stopping early too"
+        return _check("amber", away, f"{measured}; {hint}", f"{_PENALTY_ADVICE}; or train on until it rests")
     return (
-        _check("green", seen, measured, "") if seen.steps <= CLOSE else _check("amber", seen, measured, _AMBER_ADVICE)
+        _check("green", away, measured, "") if away.steps <= CLOSE else _check("amber", away, measured, _AMBER_ADVICE)
     )
 
 
@@ -78,40 +78,40 @@ _ESTIMATOR_ADVICE = (
 )
 
 
-def _other_penalty(seen: Distance, subject: Subject) -> str | None:
-    """The penalty that explains most of the distance, in words; None where it is as stated, or explains too little."""
-    if seen.share < needed_share(subject.model.theta.numel()):
+def _other_penalty(away: Distance, subject: Subject) -> str | None:
+    """The penalty that explains the distance from rest, in words; None where it is as stated or explains little."""
+    if away.share < needed_share(subject.model.theta.numel()):
         return None
-    if not seen.stated:
-        return f"an l2 of {seen.factor:.3g} on the summed loss, where none was stated" if seen.factor > 0 else None
+    if not away.stated:
+        return f"an l2 of {away.factor:.3g} on the summed loss, where none was stated" if away.factor > 0 else None
     n, total = subject.data.n, float(subject.data.weight.sum())
     none = 0.01 / total
-    if _alike(seen.factor, 1.0, FACTOR) or seen.factor < -none:  # nobody trains with a negative penalty
+    if _alike(away.factor, 1.0, FACTOR) or away.factor < -none:  # nobody trains with a negative penalty
         return None
-    if seen.factor < none:
+    if away.factor < none:
         return "no penalty at all"
-    said = f"a penalty {seen.factor:.3g} times as large as stated"
+    text = f"a penalty {away.factor:.3g} times as large as stated"
     for size in (n, total):
-        if _alike(seen.factor, size, EQUAL) or _alike(seen.factor, 1 / size, EQUAL):
-            return f"{said} (n = {size:g}, or 1/n: a mean was taken for a sum, or a sum for a mean)"
-    if abs(seen.factor - 0.5) < 0.02:
-        return f"{said} (as for a loss twice as large: the squared error without its ½)"
-    return said
+        if _alike(away.factor, size, EQUAL) or _alike(away.factor, 1 / size, EQUAL):
+            return f"{text} (n = {size:g}, or 1/n: a mean was taken for a sum, or a sum for a mean)"
+    if abs(away.factor - 0.5) < 0.02:
+        return f"{text} (as for a loss twice as large: the squared error without its ½)"
+    return text
 
 
 def _size(subject: Subject) -> float:
-    """θᵀHθ, what a decrement is rounded from: parameters off by ε of themselves have one of ε² of it."""
+    """θᵀHθ: parameters with a relative rounding error of ε have a decrement of about ε² of it."""
     theta = subject.model.theta.double()
     return float(theta @ GaussNewton().at(subject.model, subject.data).product(theta[None])[0])
 
 
 def _alike(factor: float, other: float, within: float) -> bool:
-    """The same penalty, up to a factor."""
+    """Whether two penalties are equal up to the factor `within`."""
     return 1 / within <= factor / other <= within
 
 
 def needed_share(d: int) -> float:
-    """What a random direction among d would explain with a probability of `CHANCE`; at least `ALONG`.
+    """The share that a random direction among d explains with a probability of `CHANCE`; at least `ALONG`.
 
     >>> needed_share(1), round(needed_share(3), 3), needed_share(100)
     (inf, 0.998, 0.9)
@@ -121,5 +121,5 @@ def needed_share(d: int) -> float:
     return inf if d == 1 else max(ALONG, float(beta.isf(CHANCE, 0.5, (d - 1) / 2)))
 
 
-def _check(light: Light, seen: Distance, found: str, advice: str) -> Check:
-    return Check(NAME, light, seen.steps, found, LIMITS, advice)
+def _check(light: Light, away: Distance, measured: str, advice: str) -> Check:
+    return Check(NAME, light, away.steps, measured, LIMITS, advice)

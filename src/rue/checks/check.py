@@ -1,4 +1,4 @@
-"""Check: one traffic light with its number and its reason; CheckUp: all of a model's."""
+"""Check: one traffic light with its number and its reason. CheckUp: all checks of a model."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 Light = Literal["green", "amber", "red"]
 ORDER: tuple[Light, ...] = ("green", "amber", "red")
-ROWS = 10  # named by a check, at most
-WIDTH = 110  # characters of a printed line
+ROWS = 10  # a check names at most so many rows
+WIDTH = 110  # of a printed line, in characters
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Check:
     found: str  # what was measured, in one sentence with its n
     threshold: str  # the limits, and the reason for them
     advice: str  # what to do; empty where green
-    rows: tuple[Any, ...] = ()  # the user's own ids of the rows it is about, at most ten
+    rows: tuple[Any, ...] = ()  # the user's ids of the rows it is about, at most ten
 
 
 class Senseless(str):
-    """Why a check says nothing of this model or method at all: it is skipped, and not missing."""
+    """The reason why a check makes no sense for this model or method: it is skipped, but not missing."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class CheckUp:
 
     @property
     def light(self) -> Light:
-        """The worst of all."""
+        """The worst light of all checks."""
         return ORDER[max((ORDER.index(check.light) for check in self.checks), default=0)]
 
     @property
@@ -57,13 +57,13 @@ class CheckUp:
 
     @property
     def missing(self) -> dict[str, str]:
-        """The checks that could have told something and were not made."""
+        """The checks that make sense for this model but were not made, and why."""
         return {name: why for name, why in self.skipped.items() if not isinstance(why, Senseless)}
 
     def __getitem__(self, name: str) -> Check:
-        made = next((check for check in self.checks if check.name == name), None)
-        if made is not None:
-            return made
+        check = next((check for check in self.checks if check.name == name), None)
+        if check is not None:
+            return check
         if name in self.skipped:
             raise SettingError(f"the check {name!r} was not made: {self.skipped[name]}; `name in checkup` tells before")
         raise SettingError(f"there is no check {name!r}; made were {', '.join(check.name for check in self.checks)}")

@@ -1,4 +1,4 @@
-"""Make every check that makes sense for a model."""
+"""Makes every check that makes sense for a model."""
 
 from collections.abc import Callable
 
@@ -34,20 +34,20 @@ CHECKS: dict[str, Callable[[Subject], Check | str]] = {
     "solve": solve,
 }
 OBJECTIVE = ("at rest", "negative curvature", "effective parameters", "leverage", "linearisation", "solve")
-FOREIGN = ("duplicates",)  # what can be said where a method predicts with networks of its own
+FOREIGN = ("duplicates",)  # the checks that make sense where a method predicts with networks it trained itself
 
 
 def check_up(subject: Subject) -> CheckUp:
-    """All checks in order, each made or skipped with its reason."""
-    made, skipped = [], {}
+    """All checks in order; each is made, or skipped with a reason."""
+    checks, skipped = [], {}
     with untouched(), torch.inference_mode(False), derivatives_kept(subject.data):
         for name, check in CHECKS.items():
             outcome = _senseless(name, subject) or _made(check, subject)
             if isinstance(outcome, Check):
-                made.append(outcome)
+                checks.append(outcome)
             else:
                 skipped[name] = outcome
-    return CheckUp(tuple(made), skipped)
+    return CheckUp(tuple(checks), skipped)
 
 
 def _senseless(name: str, subject: Subject) -> str | None:
@@ -59,7 +59,7 @@ def _senseless(name: str, subject: Subject) -> str | None:
 def _made(check: Callable[[Subject], Check | str], subject: Subject) -> Check | str:
     try:
         return check(subject)
-    except RueError as error:  # one check that cannot be made here takes no other with it
+    except RueError as error:  # a check that fails does not stop the others
         if check is refits and not isinstance(error, NumericalError):
-            raise  # the caller's own function: an argument that is wrong
+            raise  # the error is in the user's refit function
         return str(error)

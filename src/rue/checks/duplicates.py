@@ -1,4 +1,4 @@
-"""Are audited rows training rows? Then errors on them are those of training, and look too small."""
+"""Are audited rows also training rows? Errors on them are training errors, which are too small."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,9 +13,9 @@ from rue.data.features import coordinates
 from rue.explain.people import named
 
 NAME = "duplicates"
-SHARE = 0.01  # of the audited rows, from which on an error measured on them is no longer one of new rows
-USUAL = 0.01  # probability from which on so many are no more than the training rows' own rate
-CHANCE = 1e-3  # of so many by the rate at which training rows equal one another
+SHARE = 0.01  # from this share of duplicates on, errors on the audited rows are no longer those of new rows
+USUAL = 0.01  # green where chance, at the rate of duplicates among training rows, gives so many with this probability
+CHANCE = 1e-3  # red where chance at that rate gives so many with less than this probability
 LIMITS = (
     "green where no audited row has the features of a training row, or no more have than training rows equal one "
     f"another; red from {SHARE:.0%} of the audited rows, where chance at that rate gives so many less than once in "
@@ -24,7 +24,7 @@ LIMITS = (
 
 
 def duplicates(subject: Subject) -> Check | str:
-    """Exact matches of all features, as the model reads them."""
+    """Count the audited rows that equal a training row in all features, as the model reads them."""
     if subject.audited is None:
         return "no audited rows were given: auditor.check(inputs)"
     widths: set[int] = set()
@@ -67,7 +67,7 @@ def _light(same: int, m: int, rate: float, n: int) -> Light:
 
 
 def _digests(batches: Iterable[Inputs], widths: set[int]) -> list[bytes]:
-    """A fingerprint of every row; the numbers of features that were seen are added to `widths`."""
+    """A fingerprint of every row; the number of features of each batch is added to `widths`."""
     digests: list[bytes] = []
     for inputs in batches:
         rows = np.ascontiguousarray(coordinates(inputs)) + 0.0  # −0 is 0

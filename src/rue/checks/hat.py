@@ -1,4 +1,4 @@
-"""Leverages: how much of its own fit each row decides."""
+"""Leverages: how much each row decides its own prediction."""
 
 from typing import NamedTuple
 
@@ -13,19 +13,19 @@ from rue.core.derivatives import jacobian_batches, outputs, weighted_hessian
 from rue.core.model import Model
 from rue.core.one_step import leverage
 
-WORK = 1e12  # n·k·d²: about a minute on one core
+WORK = 1e12  # the largest n·k·d²: about a minute on one core
 
 
 class Leverages(NamedTuple):
-    """Of n rows with some outputs that are free."""
+    """The leverages of n rows."""
 
-    largest: NDArray[np.float64]  # (n,), over the mixes of a row's outputs
-    total: float  # effective parameters
-    free: int  # outputs; of logits that only their differences matter of, one less
+    largest: NDArray[np.float64]  # (n,), the largest over all linear combinations of a row's outputs
+    total: float  # their sum, the effective number of parameters
+    free: int  # outputs that can move freely; for softmax one less, because only differences of logits matter
 
 
 def leverages(model: Model, data: TrainingSet, inverse: Inverse) -> Leverages | str:
-    """The eigenvalues of ΛM, row by row; or why they are not known."""
+    """The leverages, eigenvalues of ΛM for each row; or the reason why they are not computed."""
     if model.family.coupled:
         return Senseless("the loss of a row depends on the other rows, so that no row has a leverage of its own")
     if inverse.iterative:

@@ -1,4 +1,4 @@
-"""How many parameters the rows really determine, and which rows determine their own fit."""
+"""How many parameters the data determine in effect, and which rows decide their own prediction."""
 
 import numpy as np
 
@@ -7,19 +7,19 @@ from rue.checks.check import ROWS, Check, Light, Senseless
 from rue.checks.subject import Subject
 from rue.explain.people import row_ids
 
-RISKY, AVOIDED, ALONE = 0.2, 0.5, 0.95  # Huber (1981), Robust Statistics, section 7.2; alone, a row decides its own fit
+RISKY, AVOIDED, ALONE = 0.2, 0.5, 0.95  # the first two: Huber (1981), Robust Statistics, section 7.2
 
 
 _ELSEWHERE = Senseless("left-out predictions are those of other models, whatever the leverage of a row on this one")
 
 
 def effective_parameters(subject: Subject) -> Check | str:
-    """The sum of the leverages for each output of a row."""
-    known = subject.leverages if subject.needs_rest else _ELSEWHERE
-    if isinstance(known, str):
-        return known
-    total, free = known.total, known.free
-    n = int((subject.data.weight > 0).sum())  # the others are not there
+    """The sum of the leverages as a share of the number of outputs of all rows."""
+    leverages = subject.leverages if subject.needs_rest else _ELSEWHERE
+    if isinstance(leverages, str):
+        return leverages
+    total, free = leverages.total, leverages.free
+    n = int((subject.data.weight > 0).sum())  # rows of weight zero do not count
     share = crowding(total, n, free)
     light: Light = "green" if share <= WARNED_OF else "amber" if share <= FAR_OFF else "red"
     rows = f"n = {n} rows" if free == 1 else f"n = {n} rows of {free} free outputs"
@@ -39,11 +39,11 @@ def effective_parameters(subject: Subject) -> Check | str:
 
 
 def largest_leverage(subject: Subject) -> Check | str:
-    """The rows that pull their own prediction most."""
-    known = subject.leverages if subject.needs_rest else _ELSEWHERE
-    if isinstance(known, str):
-        return known
-    values = known.largest
+    """The largest leverage, and the rows with large ones."""
+    leverages = subject.leverages if subject.needs_rest else _ELSEWHERE
+    if isinstance(leverages, str):
+        return leverages
+    values = leverages.largest
     largest = float(values.max())
     light: Light = "green" if largest <= AVOIDED else "amber" if largest <= ALONE else "red"
     order = np.argsort(-values, kind="stable")[:ROWS]

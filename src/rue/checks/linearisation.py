@@ -1,4 +1,4 @@
-"""Do outputs move in a straight line as far as a resampling step goes?"""
+"""Are outputs linear in the parameters over the distance of a typical resampling step?"""
 
 import torch
 
@@ -9,10 +9,10 @@ from rue.core.nested import leaves
 
 NAME = "linearisation"
 REWEIGHTINGS = 8
-# On 45 models at rest (n = 100 to 1,000) predicted and refitted changes correlated .81 to 1.0 up to here, and .29 to
-# .79 beyond (8 refits each, from the trained weights)
+# On 45 models at rest (n = 100 to 1,000) predicted and refitted changes correlated .81 to 1.0 up to this value, and
+# .29 to .79 beyond (8 refits each, from the trained weights).
 BENT = 0.3
-BROKEN = 3.0  # members pushed through the network then show its bends, not the data
+BROKEN = 3.0  # beyond it the spread of members is due to nonlinearity rather than to the data
 LIMITS = (
     f"green up to {BENT}: there predicted changes correlated .81 to 1.0 with those of refits, on 45 models with 100 to "
     f"1,000 rows, and beyond it .29 to .79; red above {BROKEN} for a method that pushes members through the network"
@@ -20,7 +20,7 @@ LIMITS = (
 
 
 def linearisation(subject: Subject) -> Check | str:
-    """Outputs at θ* of a few re-weightings against those of the tangent."""
+    """Compare outputs at the parameters θ* of a few re-weightings with those of the linearised model."""
     model, inputs = subject.model, subject.looked_at
     if not model.family.stationary:
         return Senseless("the outputs are linear in the parameters")

@@ -1,4 +1,4 @@
-"""Does the module answer as it does in evaluation mode?"""
+"""Does the module predict as it does in evaluation mode?"""
 
 from dataclasses import replace
 
@@ -10,12 +10,12 @@ from rue.core.derivatives import outputs
 from rue.models.torch.module import plain_module, private_copy
 
 NAME = "mode"
-ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-8}  # of the outputs, relative to their size
+ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-8}  # relative differences of outputs that may be rounding
 LIMITS = "red where the outputs of evaluation mode differ beyond rounding: those are what a model predicts in use"
 
 
 def mode(subject: Subject) -> Check | str:
-    """Outputs as wrapped against those of a copy in evaluation mode; the user's module is not touched."""
+    """Compare the outputs as wrapped with those of a copy in evaluation mode; the user's module does not change."""
     model = subject.model
     core = plain_module(model if model.behind is None else replace(model, core=model.behind))
     if core is None:
@@ -28,10 +28,10 @@ def mode(subject: Subject) -> Check | str:
         evaluated = outputs(replace(core, module=private_copy(core.module).eval()), inputs)
         apart = float((evaluated - as_wrapped).abs().max() / as_wrapped.abs().max().clamp_min(1e-300))
     how = "in training mode" if training else "in evaluation mode"
-    found = (
+    measured = (
         f"the module was wrapped {how}, and {len(as_wrapped)} training rows' outputs are {apart:.2g} (relative) away "
     )
-    found += "from those of evaluation mode"
+    measured += "from those of evaluation mode"
     if apart <= ROUNDING.get(as_wrapped.dtype, 1e-4):
-        return Check(NAME, "green", apart, found, LIMITS, "")
-    return Check(NAME, "red", apart, found, LIMITS, "call net.eval() before rue.wrap")
+        return Check(NAME, "green", apart, measured, LIMITS, "")
+    return Check(NAME, "red", apart, measured, LIMITS, "call net.eval() before rue.wrap")

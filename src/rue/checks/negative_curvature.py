@@ -1,4 +1,4 @@
-"""Does the objective fall away in some direction? The spectrum of its true Hessian."""
+"""Does the objective have negative curvature in some direction? By the eigenvalues of its true Hessian."""
 
 import torch
 
@@ -7,8 +7,8 @@ from rue.checks.subject import Subject
 from rue.core.curvature import Hessian
 
 NAME = "negative curvature"
-WORK = 2e10  # n·d², and d³: half a minute on one core (0.5 s for 961 parameters and 1,000 rows)
-CLEAR = 0.01  # of the mean eigenvalue; at a minimum there is none, and rounding stays far below
+WORK = 2e10  # the largest n·d² and d³: half a minute on one core (0.5 s for 961 parameters and 1,000 rows)
+CLEAR = 0.01  # part of the mean eigenvalue from which on a negative one is more than rounding
 LIMITS = (
     f"amber where the smallest eigenvalue is below −{CLEAR} of the mean one, as nets that are not at a minimum have; "
     "red where the method uses the Hessian itself and had to damp it by more than the mean eigenvalue, which changes "
@@ -17,7 +17,7 @@ LIMITS = (
 
 
 def negative_curvature(subject: Subject) -> Check | str:
-    """The smallest eigenvalue against the mean one."""
+    """Compare the smallest eigenvalue with the mean one."""
     n, d = subject.data.n, subject.model.theta.numel()
     if not subject.model.family.stationary:
         return Senseless("the outputs are linear in the parameters, and the loss is convex")
@@ -27,14 +27,14 @@ def negative_curvature(subject: Subject) -> Check | str:
     smallest, mean = float(values[0]), float(values.abs().mean())
     share = smallest / mean if mean > 0 else 0.0
     light: Light = "amber" if share < -CLEAR else "green"
-    said = (
+    text = (
         f"the smallest of d = {d} eigenvalues of the Hessian (n = {n}) is {smallest:.3g}, {share:.2g} of the mean one"
     )
     damping = subject.factored.damped.value
     if light == "amber" and isinstance(subject.curvature, Hessian) and damping > mean:
-        light, said = "red", f"{said}, and the audit adds {damping:.3g} to all of them"
+        light, text = "red", f"{text}, and the audit adds {damping:.3g} to all of them"
     advice = {"green": "", "amber": _AMBER, "red": _RED}[light]
-    return Check(NAME, light, share, said, LIMITS, advice)
+    return Check(NAME, light, share, text, LIMITS, advice)
 
 
 _AMBER = "train on to a minimum; until then use curvature=GaussNewton(), which never points downwards for a convex loss"

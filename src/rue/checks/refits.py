@@ -1,4 +1,4 @@
-"""Fidelity against real refits: what influence predicts for a bootstrap sample beside what training on it gives."""
+"""Compares the changes that influence predicts for bootstrap samples with those of models really trained on them."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ from rue.models import wrap
 from rue.models.torch.module import plain_module
 
 NAME = "refits"
-ALIKE = 0.8  # correlation of changes: .86 to 1.0 for linear models, logistic and Poisson regressions at rest
-LOOSE = 0.3  # refits of nets correlated .29 to .96; below, a tenth of the changes' squares is explained
-RANGE, WIDE = (0.67, 1.5), (0.33, 3.0)  # actual change for each unit predicted: .52 to 1.26 on models at rest
+ALIKE = 0.8  # least correlation for green; it was .86 to 1.0 for linear, logistic and Poisson regressions at rest
+LOOSE = 0.3  # below it red: a tenth of the squared changes is explained; refits of nets had .29 to .96
+RANGE, WIDE = (0.67, 1.5), (0.33, 3.0)  # actual change per predicted one: .52 to 1.26 on models at rest
 LIMITS = (
     f"green where the changes correlate at least {ALIKE} and refits move {RANGE[0]} to {RANGE[1]} for each 1 "
     f"predicted; red below {LOOSE} or outside {WIDE[0]} to {WIDE[1]}; amber between. Nets move for reasons "
@@ -32,7 +32,7 @@ LIMITS = (
 
 
 def refits(subject: Subject) -> Check | str:
-    """Paired over refits, rows and outputs."""
+    """Compare predicted and actual changes, paired over refits, rows and outputs."""
     if not subject.model.family.joint:
         return Senseless("a forest has no one objective whose change could be predicted")
     if subject.refit is None:
@@ -47,26 +47,27 @@ def refits(subject: Subject) -> Check | str:
     step = -subject.factored.inverse.solve(pull).vectors
     parts = [(outputs(subject.model, x), pushed(subject.model, x, step)) for x in rows.batches(subject.model)]
     outputs_now, moved = (torch.cat(part).double().cpu().numpy() for part in zip(*parts, strict=True))
-    said, now, response = np.moveaxis(moved, 2, 0), outputs_now, subject.model.response
-    if response is not None:  # a refit may transform targets otherwise: predictions are compared
-        said, now = said * response.slope(outputs_now), response.value(outputs_now)
+    expected, now, response = np.moveaxis(moved, 2, 0), outputs_now, subject.model.response
+    if response is not None:  # compare predictions, because a refit may transform targets in another way
+        expected, now = expected * response.slope(outputs_now), response.value(outputs_now)
     samples = track("refits", drawn, total=len(drawn))
-    made = [_predictions(subject, _drawn_rows(subject, weights), rows, now.shape) for weights in samples]
-    kept = [i for i, predicted in enumerate(made) if predicted is not None]
-    lost = f"{len(made) - len(kept)} of {len(made)} bootstrap samples lack a class, and refits on them other outputs"
+    refitted = [_predictions(subject, _drawn_rows(subject, weights), rows, now.shape) for weights in samples]
+    kept = [i for i, predicted in enumerate(refitted) if predicted is not None]
+    count = len(refitted)
+    lost = f"{count - len(kept)} of {count} bootstrap samples lack a class, and refits on them other outputs"
     if len(kept) < 2:
         return f"{lost}: merge rare classes, or ask for more refits"
-    done = np.stack([predicted - now for predicted in made if predicted is not None])
-    return _judged(subject, said[kept], done, f"; {lost}" if len(kept) < len(made) else "")
+    actual = np.stack([predicted - now for predicted in refitted if predicted is not None])
+    return _judged(subject, expected[kept], actual, f"; {lost}" if len(kept) < count else "")
 
 
-def _judged(subject: Subject, said: Array, done: Array, lost: str) -> Check:
-    """Changes (b, m, k) predicted and seen."""
-    said, done = (only_differences(change, subject.model) for change in (said, done))
-    size = float((said**2).sum())
-    slope = float((said * done).sum()) / size if size > 0 else float("nan")
-    both = float(np.sqrt(size * (done**2).sum()))
-    correlation = float((said * done).sum()) / both if both > 0 else float("nan")
+def _judged(subject: Subject, expected: Array, actual: Array, lost: str) -> Check:
+    """The check, from expected and actual changes (b, m, k)."""
+    expected, actual = (only_differences(change, subject.model) for change in (expected, actual))
+    size = float((expected**2).sum())
+    slope = float((expected * actual).sum()) / size if size > 0 else float("nan")
+    both = float(np.sqrt(size * (actual**2).sum()))
+    correlation = float((expected * actual).sum()) / both if both > 0 else float("nan")
     size_ratio = slope / correlation if correlation else float("nan")
     light: Light = "amber"
     if correlation >= ALIKE and RANGE[0] <= slope <= RANGE[1]:
@@ -77,9 +78,9 @@ def _judged(subject: Subject, said: Array, done: Array, lost: str) -> Check:
         NAME,
         light,
         correlation,
-        f"over {len(said)} refits and m = {said.shape[1]} {subject.rows_called} predicted and actual changes correlate "
-        f"{correlation:.2f}; refits moved {slope:.2f} for each 1 predicted, and {size_ratio:.2f} times as far in all"
-        f"{lost}",
+        f"over {len(expected)} refits and m = {expected.shape[1]} {subject.rows_called} predicted and actual changes "
+        f"correlate {correlation:.2f}; refits moved {slope:.2f} for each 1 predicted, and {size_ratio:.2f} times as "
+        f"far in all{lost}",
         LIMITS,
         ""
         if light == "green"
@@ -89,30 +90,32 @@ def _judged(subject: Subject, said: Array, done: Array, lost: str) -> Check:
 
 
 def _drawn_rows(subject: Subject, weights: Tensor) -> NDArray[np.int64]:
-    """A bootstrap sample: whole units, as often as they were drawn."""
+    """The rows of a bootstrap sample: whole units, as often as they were drawn."""
     return np.repeat(subject.data.ids.numpy(), weights[subject.data.unit].long().numpy())
 
 
 def _again(subject: Subject, rows: NDArray[np.int64]) -> Model:
-    """Train on a bootstrap sample."""
+    """The model that the user's function trains on a bootstrap sample."""
     assert subject.refit is not None
     with untouched(), torch.enable_grad():
-        made: Any = subject.refit(rows)
-    if isinstance(made, Model):
-        return made
-    if made is None:
+        refitted: Any = subject.refit(rows)
+    if isinstance(refitted, Model):
+        return refitted
+    if refitted is None:
         raise ModelError("refit returned None, expected the trained model: rue.wrap(...) of it, or the model itself")
     core = plain_module(subject.model)
     return (
-        wrap(made, loss=None if core is None else core.stated_loss) if isinstance(made, torch.nn.Module) else wrap(made)
+        wrap(refitted, loss=None if core is None else core.stated_loss)
+        if isinstance(refitted, torch.nn.Module)
+        else wrap(refitted)
     )
 
 
 def _predictions(subject: Subject, drawn: NDArray[np.int64], rows: Audited, shape: tuple[int, ...]) -> Array | None:
-    """What a refit predicts (m, k); None where its sample lacks a class, and it therefore knows fewer."""
+    """The predictions of a refit (m, k); None where its sample lacks a class, so that it has fewer outputs."""
     try:
         model = _again(subject, drawn)
-    except ValueError:  # also of an estimator that is given one class only
+    except ValueError:  # estimators also raise it where there is one class only
         if _lacks_a_class(subject, drawn):
             return None
         raise
@@ -128,7 +131,7 @@ def _predictions(subject: Subject, drawn: NDArray[np.int64], rows: Audited, shap
 
 
 def _lacks_a_class(subject: Subject, drawn: NDArray[np.int64]) -> bool:
-    """Whether a label of the training rows is none of the sample's."""
+    """Whether a label of the training rows is missing in the sample."""
     if subject.model.family.decision is None or subject.data.source.y is None:
         return False
     y: Any = subject.data.source.y

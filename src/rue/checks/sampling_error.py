@@ -1,4 +1,4 @@
-"""How much of the answer is due to the draws of a sampled method, and to the number of a forest's trees."""
+"""How much of the spread is due to a finite number of sampled members, or of a forest's trees."""
 
 from math import sqrt
 
@@ -6,8 +6,8 @@ from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
 
 NAME = "sampling error"
-FINE, ROUGH = 0.1, 0.25  # relative standard error of a standard deviation: 51 and 9 members
-TREES, FEW = 0.25, 0.5  # of the variance that more trees would take away
+FINE, ROUGH = 0.1, 0.25  # relative standard error of a standard deviation, as of 51 and 9 members
+TREES, FEW = 0.25, 0.5  # share of the variance that is due to the number of trees
 
 
 def sampling_error(subject: Subject) -> Check | str:

@@ -1,4 +1,4 @@
-"""What is looked at: a model, its training rows, and the curvature the audit is made with."""
+"""The subject of all checks: a model, its training rows, and the curvature that the audit uses."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,13 +22,13 @@ from rue.core.solve.choice import Inverted, invert, too_large
 from rue.data.rows import Rows, input_batches
 from rue.models.torch.module import plain_module
 
-UNITS = 32.0  # of rounding, in what is added up over few hundred rows and a solve: less cannot be told from zero
-LOOKED_AT = 200  # rows whose outputs are compared
+UNITS = 32.0  # rounding units of a sum over a few hundred rows and a solve: smaller numbers count as zero
+LOOKED_AT = 200  # at most so many rows have their outputs compared
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model bound to its rows, as an auditor holds it, and what the user asked for."""
+    """A model bound to its rows, as an auditor holds it, and the arguments of the check."""
 
     model: Model = field(repr=False)
     data: Rows = field(repr=False)
@@ -36,7 +36,7 @@ class Subject:
     inverted: Inverted | None = field(default=None, repr=False)
     curvature: CurvatureRule | None = None
     source: Source | None = None  # of the left-out predictions that the audit was calibrated by
-    members: int | None = None  # of methods that sample
+    members: int | None = None  # their number, for methods that sample
     own_networks: bool = False  # the method predicts with networks that it trained itself
     audited: "Audited | None" = field(default=None, repr=False)
     refit: Callable[[Any], Any] | None = field(default=None, repr=False)
@@ -45,12 +45,12 @@ class Subject:
 
     @cached_property
     def factored(self) -> Inverted:
-        """The auditor's own curvature; of methods without one, the Gauss–Newton matrix."""
+        """The auditor's factored curvature; the Gauss–Newton matrix for methods without one."""
         return self.inverted or gauss_newton(self.model, self.data)
 
     @cached_property
     def reweighted(self) -> Reweighted:
-        """The gradient of all rows, and those of re-weighted ones."""
+        """The gradient of all rows, and the gradients of re-weighted rows."""
         return reweighted(self.model, self.data, self.seed)
 
     @cached_property
@@ -60,7 +60,7 @@ class Subject:
 
     @cached_property
     def leverages(self) -> Leverages | str:
-        """Of every row, or why they are not known."""
+        """The leverages of all rows, or the reason why they are not computed."""
         return leverages(self.model, self.data, self.factored.inverse)
 
     @cached_property
@@ -72,32 +72,32 @@ class Subject:
 
     @property
     def rows_called(self) -> str:
-        """Whose outputs are looked at."""
+        """The name of the rows in `looked_at`, for texts."""
         return "training rows" if self.audited is None else "audited rows"
 
     @property
     def rounding(self) -> float:
-        """Of numbers in the model's precision, relative to the parts they are made of."""
+        """The relative rounding error of sums in the model's precision."""
         return UNITS * torch.finfo(self.model.theta.dtype).eps
 
     @property
-    def told(self) -> bool:
-        """Whether loss and penalty were told by the user; those of an estimator are read off it."""
+    def stated_by_user(self) -> bool:
+        """Whether the user stated loss and penalty; those of an estimator are read from it."""
         return plain_module(self.model) is not None
 
     @property
     def needs_rest(self) -> bool:
-        """Whether the audit takes the model itself to be at rest."""
+        """Whether the audit assumes that the model is at rest on its training rows."""
         return self.source in (None, "influence at rest")
 
     @property
     def projected(self) -> bool:
-        """Whether the audit looks along a projection of the parameters."""
+        """Whether the audit uses a projection of the parameters."""
         return self.model.behind is not None
 
     @cached_property
     def without_objective(self) -> str | None:
-        """Why nothing can be said of an objective and its curvature; None where it can."""
+        """The reason why checks of the objective and its curvature make no sense; None where they do."""
         if not self.model.family.gradients:
             return Senseless("the model is known by its predictions alone")
         if not self.model.family.joint:
@@ -111,14 +111,14 @@ class Subject:
 
 @dataclass(frozen=True)
 class Audited:
-    """The audited rows, drawn once: a loader that shuffles would give others on every pass."""
+    """The audited rows, read once: a loader that shuffles would give another order on every pass."""
 
-    parts: tuple[Any, ...] = field(repr=False)  # raw: a refit may read them in its own way
+    parts: tuple[Any, ...] = field(repr=False)  # raw batches, because a refit may read them in another way
     source: Any = field(repr=False)  # as the user gave them
 
     @classmethod
     def of(cls, inputs: Any) -> "Audited":
-        """Keep arrays and frames as they are, and what a loader yields."""
+        """Keep arrays and frames as they are; keep the batches that a loader yields."""
         if not isinstance(inputs, Dataset | DataLoader):
             return cls((inputs,), inputs)
         as_given: Any = SimpleNamespace(read=lambda batch: batch)
@@ -131,12 +131,12 @@ class Audited:
 
 
 def gauss_newton(model: Model, data: Rows) -> Inverted:
-    """The Gauss–Newton matrix, damped only where it must be."""
+    """The factored Gauss–Newton matrix, damped only where it is singular."""
     return invert(GaussNewton().at(model, data), None, None)
 
 
 def only_differences(change: Any, model: Model) -> Any:
-    """Changes (..., k) of outputs; of logits that only their differences matter of, without their mean."""
+    """Changes (..., k) of outputs; for softmax without their mean, because only differences of logits matter."""
     return change - change.mean(-1)[..., None] if model.family.decision == "largest" else change
 
 

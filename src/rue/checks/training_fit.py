@@ -1,4 +1,4 @@
-"""Does the model fit its own training rows better than a constant? Shuffled targets and foreign rows do not."""
+"""Does the model fit its training rows better than a constant? With shuffled targets or other rows it does not."""
 
 from collections.abc import Callable
 from math import sqrt
@@ -15,9 +15,9 @@ from rue.core.errors import RueError
 from rue.core.model import Model
 
 NAME = "training fit"
-ERRORS = 2.0  # standard errors of the difference: 2 to 3 % of models without any skill would be beyond it, either side
-MATTERS = 1e-3  # of the constant's loss: less is rounding, or of no account, however many rows say so
-WALL = 1e6  # times the loss at the start, where there is none: finite, because a line search interpolates
+ERRORS = 2.0  # standard errors of the difference: 2 to 3 % of models without skill exceed it on either side
+MATTERS = 1e-3  # smaller differences, relative to the constant's loss, do not matter, however significant
+WALL = 1e6  # stands for a loss that does not exist, times the loss at the start; finite for the line search
 LIMITS = (
     f"green where the model beats the best constant output by more than {ERRORS:g} standard errors of the difference "
     f"over the rows; red where the constant beats the model by that much and by {MATTERS:.1%} of its loss, and the "
@@ -26,7 +26,7 @@ LIMITS = (
 
 
 def training_fit(subject: Subject) -> Check | str:
-    """Mean loss of the rows against that of the best constant."""
+    """Compare the mean loss of the training rows with that of the best constant."""
     model, data = subject.model, subject.data
     if model.family.coupled:
         return Senseless("the loss of a row depends on the other rows: no constant can be compared row by row")
@@ -67,7 +67,7 @@ _RED = "targets and inputs do not belong together: check the order of rows and t
 
 
 def _rests(subject: Subject) -> bool:
-    """Whether the objective is at rest on these rows: then they are those of training, with their own targets."""
+    """Whether the objective is at rest on these rows: then they are the training rows with the right targets."""
     if subject.without_objective is not None:
         return False
     try:
@@ -80,7 +80,7 @@ def _rests(subject: Subject) -> bool:
 def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Tensor:
     """The outputs (k,) that fit all rows best when every row gets the same.
 
-    Searched in units of the model's own outputs and of its loss, so that other units of the targets find the same.
+    The search is in units of the model's outputs and loss, so that the result does not depend on the targets' units.
     """
     total = sum(float(weight.sum()) for _, _, weight in batches)
     start = (
@@ -103,7 +103,7 @@ def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Te
 
 
 def _least(objective: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Where an objective is least, searched from zero; where it does not exist it is a wall."""
+    """The minimum of an objective, searched from zero; where the objective does not exist it counts as `WALL`."""
     moved = torch.zeros_like(like, requires_grad=True)
     with torch.no_grad():
         size = abs(float(objective(moved))) or 1.0
@@ -115,7 +115,7 @@ def _least(objective: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
         search.zero_grad()
         try:
             value = objective(moved) / size
-        except RueError:  # thresholds of an ordinal model that cross
+        except RueError:  # the thresholds of an ordinal model cross
             moved.grad = torch.zeros_like(moved)
             return moved.new_tensor(WALL)
         value.backward()

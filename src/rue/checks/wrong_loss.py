@@ -1,4 +1,4 @@
-"""Another named loss under which the parameters would be at rest."""
+"""Looks for another named loss under which the parameters would be at rest."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from rue.losses import LOSSES
 from rue.losses.torch_losses import Scale
 from rue.models.torch.module import ModuleCore, plain_module
 
-SMALL = 2_000  # parameters: each loss has its own matrix to factor
-TIMES = 10**0.5  # closer than under the stated loss, where that is not close: ten times in the decrement
-DIGITS = 6  # of a step: less is rounding
-CLEARLY = 100.0  # closer, where the stated one is close as well
+SMALL = 2_000  # at most so many parameters, because a matrix is factored for each loss
+TIMES = 10**0.5  # the other loss must be so many times closer to rest: ten times in the decrement
+DIGITS = 6  # distances are rounded to so many digits
+CLEARLY = 100.0  # so many times closer, where the stated loss is close to rest as well
 
 
 class Named(NamedTuple):
@@ -25,12 +25,12 @@ class Named(NamedTuple):
 
 
 def better_loss(subject: Subject, steps: float, close: float) -> Named | None:
-    """The loss that explains where the parameters are; None where none does, or the loss is the estimator's own."""
+    """The loss under which the parameters are at rest; None where there is none, or for an estimator's own loss."""
     core = plain_module(subject.model)
     if core is None or core.theta.numel() > SMALL:
         return None
     others = [Named(name, _steps(subject, core, name)) for name in LOSSES if name != core.loss.name]
-    best = min(others, key=lambda one: round(one.steps, DIGITS))  # losses that are the same here: the first of them
+    best = min(others, key=lambda other: round(other.steps, DIGITS))  # of equal ones the first
     times = TIMES if steps > close else CLEARLY
     return best if best.steps < min(close, steps / times) else None
 
@@ -43,5 +43,5 @@ def _steps(subject: Subject, core: ModuleCore, name: str) -> float:
         named = replace(core, loss=LOSSES[name], scale=plain, row_shape=None)
         data, other = training_rows(subject.data.source, replace(subject.model, core=named))
         return distance(other, reweighted(other, data, subject.seed), gauss_newton(other, data).inverse).steps
-    except RueError:  # targets, or a number of outputs, that are not this loss's
+    except RueError:  # the targets or the number of outputs do not suit this loss
         return float("inf")

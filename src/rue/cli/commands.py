@@ -1,4 +1,4 @@
-"""The command line."""
+"""The commands of the command line."""
 
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -76,14 +76,14 @@ def report(
         out=out,
     )
     try:
-        made = run(order)
-        paths = made.save(out)
+        written = run(order)
+        paths = written.save(out)
     except (RueError, OSError) as error:
         typer.secho(f"{type(error).__name__}: {error}", err=True, fg="red")
         raise typer.Exit(1) from error
     for path in paths:
         typer.echo(path)
-    typer.echo(made.verdict)
+    typer.echo(written.verdict)
 
 
 @app.command()
@@ -94,5 +94,5 @@ def version() -> None:
     typer.echo(rue.__version__)
 
 
-for added in entry_points(group="rue.commands"):  # of other distributions, such as rue-paper's `rue paper`
+for added in entry_points(group="rue.commands"):  # commands of other distributions, such as rue-paper's `rue paper`
     app.command(added.name)(added.load())

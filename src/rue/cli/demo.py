@@ -23,14 +23,14 @@ from rue.methods import METHODS
 from rue.models import wrap
 
 FOLDS = 5
-SHOWN = 4  # patients at each end
+SHOWN = 4  # so many patients are shown at each end of the ranking
 LEVEL = 0.9  # of the intervals
-HEADLINE = "CalibratedRUE"  # what rue.audit uses
+HEADLINE = "CalibratedRUE"  # the method that rue.audit uses
 
 
 @dataclass(frozen=True)
 class CrossAudited:
-    """What every method says of patients the network never saw, in the units of the target."""
+    """The audits by every method of patients that the network was not trained on, in the units of the target."""
 
     patient: Array  # (m,) row numbers
     target: Array
@@ -39,9 +39,9 @@ class CrossAudited:
     total_std: Array
     lower: Array  # of its 90 % intervals
     upper: Array
-    axes: dict[str, Array]  # why: standard deviations whose squares sum to that of the total
+    axes: dict[str, Array]  # causes: standard deviations whose squares add up to that of the total
     score: dict[str, Array]  # by method, in the standardised units of each network
-    wandered: dict[str, int]  # by method, how many networks' audits warned that members left the prediction
+    wandered: dict[str, int]  # by method, how many audits warned that members moved away from the prediction
 
     @property
     def error(self) -> Array:
@@ -65,9 +65,9 @@ def run(out: Path, seed: int = 0) -> CrossAudited:
     for path in _draw(held_out, out):
         console.print(f"  {path}")
     console.print("\nThe same for one network, as a report that a person can act on ...")
-    made = demo_report(seed)
-    page, data = made.save(out / "report.html")
-    console.print(f"  {made.verdict}")
+    written = demo_report(seed)
+    page, data = written.save(out / "report.html")
+    console.print(f"  {written.verdict}")
     console.print(f"  [bold]{page.resolve()}[/]: open it in a browser; a click on a prediction opens its card")
     console.print(f"  {data}: the same for programs")
     console.print(f"\nDone in {time.perf_counter() - start:.0f} seconds. README.md shows how to audit your own model.")
@@ -119,7 +119,7 @@ def audit_fold(X: Array, y: Array, rows: Array, test: Array, seed: int, say: Cal
     for name, method in METHODS.items():
         say(name)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RueWarning)  # kept in the audit's facts, and said below the table
+            warnings.simplefilter("ignore", RueWarning)  # they are in the audit's facts, and noted below the table
             audits[name] = method().fit(model, (inputs, targets)).audit(new)
     best = audits[HEADLINE]
     interval = best.interval(LEVEL)
@@ -138,7 +138,7 @@ def audit_fold(X: Array, y: Array, rows: Array, test: Array, seed: int, say: Cal
 
 
 def _patients(held_out: CrossAudited) -> Table:
-    """Both ends of the ranking."""
+    """A table of both ends of the ranking."""
     table = Table(title="The least and the most reliable predictions", title_justify="left", caption_justify="left")
     table.caption = (
         "'Expected error': one standard deviation, by leave-one-out on the patients that trained the network. "
@@ -164,7 +164,7 @@ def _patients(held_out: CrossAudited) -> Table:
 
 
 def _comparison(held_out: CrossAudited) -> Table:
-    """Every method by what its ranking is worth."""
+    """A table of all methods and the quality of their rankings."""
     table = Table(title="What each score is worth", title_justify="left", caption_justify="left")
     table.caption = (
         f"Mean absolute error of those kept, of {len(held_out.target)} patients, when the highest scores go to "
@@ -186,7 +186,7 @@ def _comparison(held_out: CrossAudited) -> Table:
 
 
 def _summary(held_out: CrossAudited) -> str:
-    """What to make of it, in the numbers at hand."""
+    """A summary in words and numbers."""
     share = resampling_share(held_out)
     whole = float((held_out.total_std**2).mean())
     axes = ", ".join(f"{name} {float((part**2).mean()) / whole:.0%}" for name, part in held_out.axes.items())

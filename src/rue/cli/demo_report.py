@@ -1,4 +1,4 @@
-"""The report that ends the demo: one network in the units of its target, and patients it never saw."""
+"""The report at the end of the demo: one network, audited on patients that it was not trained on."""
 
 import copy
 import warnings
@@ -18,7 +18,7 @@ from rue.models import wrap
 from rue.reports import Report, report
 
 HELD_OUT = 5  # one patient in so many is audited and not trained on
-REFITS = 4  # networks really trained again, to check the audit against
+REFITS = 4  # so many networks are trained again to check the audit
 TITLE = "Audit of a network for diabetes progression"
 PURPOSE = (
     "A demonstration. The network predicts the progression of diabetes one year after ten baseline measurements, a "
@@ -27,7 +27,7 @@ PURPOSE = (
 
 
 class InUnits(nn.Module):
-    """A network of standardised inputs and targets, as users of both have them."""
+    """A network of standardised inputs and targets that takes and returns raw units."""
 
     def __init__(self, net: nn.Module, inputs: Standardiser, target: Standardiser):
         super().__init__()
@@ -36,27 +36,27 @@ class InUnits(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Raw measurements in, progression out."""
-        found: Tensor = self.net(self.standardised(x))
-        return self.centre + self.unit * found
+        standardised: Tensor = self.net(self.standardised(x))
+        return self.centre + self.unit * standardised
 
     def standardised(self, x: Tensor) -> Tensor:
-        """As the network was trained."""
+        """Inputs standardised as in training."""
         return (x - torch.as_tensor(self.inputs.mean).to(x)) / torch.as_tensor(self.inputs.scale).to(x)
 
     def wrapped(self) -> Model:
-        """½(y − f)² in units of the target is the trained objective times their square: so is its penalty."""
+        """In raw units ½(y − f)² is the trained loss times the squared unit; the penalty is scaled in the same way."""
         return wrap(self, loss="squared_error", l2=ALPHA * self.unit**2)
 
     def trained(self, X: Array, y: Array, seed: int) -> "InUnits":
-        """A copy, trained as the paper trains; how numbers are standardised stays as it is."""
-        found = copy.deepcopy(self)
+        """A copy, trained as in the paper, with the same standardisation."""
+        copied = copy.deepcopy(self)
         inputs, targets = (torch.tensor(part, dtype=torch.float32) for part in (X, y))
-        train(found.net, self.standardised(inputs), (targets - self.centre) / self.unit, seed)
-        return found
+        train(copied.net, self.standardised(inputs), (targets - self.centre) / self.unit, seed)
+        return copied
 
 
 def demo_report(seed: int = 0) -> Report:
-    """Train on four patients of five, audit the others, check the audit by refits, and write it all down."""
+    """Train on four of five patients, audit the others, check the audit by refits, and make a report."""
     import pandas as pd
 
     data = diabetes()
@@ -71,7 +71,7 @@ def demo_report(seed: int = 0) -> Report:
         return start.trained(X.to_numpy()[drawn], y[drawn], seed).wrapped()
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RueWarning)  # the report has them
+        warnings.simplefilter("ignore", RueWarning)  # the report contains them
         auditor = CalibratedRUE().fit(model.wrapped(), (X, y))
         new = table.iloc[held]
         return report(

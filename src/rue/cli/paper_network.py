@@ -20,7 +20,7 @@ RECIPE = Adam(EPOCHS, BATCH, LEARNING_RATE)
 
 
 def paper_network(features: int, seed: int) -> nn.Sequential:
-    """One hidden layer of 50 softplus units, in PyTorch's default initialisation."""
+    """One hidden layer of 50 softplus units, with PyTorch's default initialisation."""
     with untouched():
         torch.manual_seed(seed)
         return nn.Sequential(nn.Linear(features, HIDDEN), nn.Softplus(), nn.Linear(HIDDEN, 1))

@@ -1,4 +1,4 @@
-"""`rue report`: from files to a report."""
+"""`rue report`: reads files and makes a report."""
 
 import sys
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Order:
-    """What was asked for on the command line."""
+    """The arguments of the command line."""
 
     model: str
     train: Path
@@ -40,7 +40,7 @@ class Order:
 
 
 def run(order: Order) -> Report:
-    """Read the tables and the model, fit the best method to it, check and report."""
+    """Read the tables and the model, fit the best method to it, and make the report."""
     _check_places(order)
     _check_columns(order)
     train, audited = (_table(path) for path in (order.train, order.audited))
@@ -101,7 +101,7 @@ def load(model: str) -> Any:
         return getattr(import_module(name), attribute)
     except RueError:
         raise
-    except Exception as error:  # whatever the user's own module does
+    except Exception as error:  # the user's module may raise anything
         raise ModelError(f"{model!r} cannot be imported: {error!r}; try python -c 'import {name}'") from error
     finally:
         sys.path.remove(here)
@@ -119,7 +119,7 @@ def _exported(path: Path) -> Any:
 
 
 def _check_places(order: Order) -> None:
-    """Refuse to write over what is read."""
+    """Refuse to overwrite a file that is read."""
     given = [Path(order.model), order.train, order.audited, *([order.previous] if order.previous is not None else [])]
     for place in places(order.out):
         for source in given:
@@ -128,7 +128,7 @@ def _check_places(order: Order) -> None:
 
 
 def _check_columns(order: Order) -> None:
-    """Refuse a column that is asked to be two things."""
+    """Refuse a column with two roles."""
     if order.identity is not None and order.identity == order.target:
         raise InputError(f"{order.identity!r} is both --id and --target; name another column of ids, or none")
     if order.identity in order.group:
@@ -141,20 +141,20 @@ def _table(path: Path) -> "pd.DataFrame":
     if path.suffix not in (".csv", ".parquet"):
         raise InputError(f"{path} is no table that can be read; give a .csv or a .parquet file")
     try:
-        found = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+        frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
     except ImportError as error:
         raise InputError(
             f"{path} needs a library to read Parquet ({error}); pip install pyarrow, or give CSV"
         ) from error
-    except (OSError, ValueError) as error:  # ValueError: what is no CSV
+    except (OSError, ValueError) as error:  # ValueError: the file is no CSV
         raise InputError(f"{path} cannot be read: {error}") from error
-    if found.empty:
+    if frame.empty:
         raise DataError(f"{path} has no rows; give at least one below the names of the columns")
-    return found
+    return frame
 
 
 def _indexed(frame: "pd.DataFrame", identity: str | None, path: Path) -> "pd.DataFrame":
-    """Rows under their ids, where a column has them."""
+    """The frame, indexed by its column of ids if there is one."""
     if identity is None:
         return frame
     if identity not in frame:
@@ -165,24 +165,24 @@ def _indexed(frame: "pd.DataFrame", identity: str | None, path: Path) -> "pd.Dat
 def _prepared(
     train: "pd.DataFrame", audited: "pd.DataFrame", order: Order
 ) -> tuple["pd.DataFrame", "pd.DataFrame", list[str]]:
-    """Words are categories to a stored tree ensemble, those of the training table in both; else left as they are.
+    """Both tables, with text columns as the training table's categories for a stored tree ensemble; else unchanged.
 
-    An audited word that the training table lacks is missing, as LightGBM has it; and so it is said.
+    An audited word that the training table lacks becomes missing, as in LightGBM; the texts returned say so.
     """
     if Path(order.model).suffix not in FILES:
         return train, audited, []
     words = [name for name in train.columns if train[name].dtype.kind not in "fiub"]
-    read, same, said = train.astype(dict.fromkeys(words, "category")), audited.copy(), []
+    read, same, remarks = train.astype(dict.fromkeys(words, "category")), audited.copy(), []
     for name in words:
         known = audited[name].isin(read[name].cat.categories)
         same[name] = audited[name].where(known).astype(read[name].dtype)
         unknown = audited.loc[(~known & audited[name].notna()).to_numpy(), name]
         if len(unknown):
-            said.append(
+            remarks.append(
                 f"{of(len(unknown), len(audited))} audited rows have a {name} that {order.train.name} lacks "
                 f"({listing(sorted({str(word) for word in unknown}))}): read as missing, as LightGBM does"
             )
-    return read, same, said
+    return read, same, remarks
 
 
 def _listed(frame: "pd.DataFrame") -> str:

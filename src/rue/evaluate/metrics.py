@@ -238,8 +238,8 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, confidence: float
 
     An interval may have no end: lower −∞, upper ∞, or both.
 
-    >>> found = coverage([0, 0], lower=[-1, -1], upper=[1, 1])
-    >>> found.value, round(found.low**2, 6), found.high, found.n  # two of two: low² = 0.025
+    >>> inside = coverage([0, 0], lower=[-1, -1], upper=[1, 1])
+    >>> inside.value, round(inside.low**2, 6), inside.high, inside.n  # two of two: low² = 0.025
     (1.0, 0.025, 1.0, 2)
     """
     from scipy.special import betaincinv

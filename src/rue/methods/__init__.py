@@ -31,7 +31,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "Homoscedastic": Homoscedastic,
 }
 
-CLASSIFIER_METHODS: dict[str, Callable[[], Any]] = {  # that audit classifiers only
+CLASSIFIER_METHODS: dict[str, Callable[[], Any]] = {  # for classifiers only
     "ClassifierRUE": ClassifierRUE,
     "Maximum softmax": Confidence,
     "Entropy": lambda: Confidence(by="entropy"),

@@ -26,7 +26,7 @@ MEANING = Meaning(
 
 @dataclass(frozen=True)
 class BootstrapSGD:
-    """θ* = θ̂ − η L w: the paper's first-order baseline, with w where RUE has w − 1. `score` is the members' std."""
+    """The paper's first-order baseline, θ* = θ̂ − η L w, with w where RUE has w − 1. `score` is the members' std."""
 
     members: int = 200
     seed: int = 0

@@ -39,9 +39,9 @@ from rue.models import best_known
 
 Tails = Literal["student", "gaussian"]
 
-DAMPINGS = (1e-2, 1.0)  # of the mean eigenvalue, beside none
-ROWS = 2_500  # training rows that the weights are fitted on, at most
-TRIAL_ROWS = 1_000  # and the damping chosen on
+DAMPINGS = (1e-2, 1.0)  # tried beside no damping, as fractions of the mean eigenvalue
+ROWS = 2_500  # at most so many training rows are used to fit the weights
+TRIAL_ROWS = 1_000  # at most so many are used to choose the damping
 
 MEANING = Meaning(
     made="Every training row is left out once by its influence on the fitted parameters; the errors on left-out rows "
@@ -60,11 +60,11 @@ MEANING = Meaning(
 class CalibratedRUE:
     """Predictive variance ν² + τ·RUE + κ·(normalised smoother) + ρ·(error model) + scarcity, by leave-one-out.
 
-    The weights make the left-out residuals of the training rows most likely; a term that does not pay gets weight
-    zero. Where left-out residuals are another model's, noise and error model are weighed alone, and its disagreement
-    with this one is added; a model that is linear in its parameters may be too simple, and its distance to a kernel
-    model is weighed with the others. `score` is `total_std`. No row is held out. Without a `damping` rule,
-    leave-one-out also chooses how much to damp what similarity and resampling are measured in.
+    The weights make the left-out residuals of the training rows most likely; a term that does not help gets weight
+    zero. Where the left-out residuals come from another model, only noise and error model are weighed, and the
+    squared difference between the two models is added. A model that is linear in its parameters may be too simple:
+    its distance to a kernel model is one more term. `score` is `total_std`. No row is held out. Without a `damping`
+    rule, leave-one-out also chooses the damping of the curvature that similarity and resampling are measured with.
     """
 
     curvature: CurvatureRule = field(default_factory=GaussNewton)
@@ -90,11 +90,11 @@ class CalibratedRUE:
         refit: Refit = None,
         left_out: EvidenceRule | None = None,
     ) -> Auditor:
-        """Leave every row out once and weigh the terms; `left_out` says by what, else a rule chooses.
+        """Leave every row out once and weigh the terms; `left_out` is the rule for leaving rows out.
 
-        `validation` rows (X, y) that the model was not trained on set the scale, and intervals by their ranks; rows
-        that training was stopped on will do. `refit(rows)` trains the model from scratch on some training rows; None
-        lets estimators be cloned where that takes next to nothing, False has nothing trained.
+        `validation` rows (X, y), which the model was not trained on, set the scale and the intervals; the rows that
+        early stopping used will do. `refit(rows)` trains the model from scratch on some training rows; with None
+        estimators are cloned where that is cheap, with False nothing is trained.
         """
         with fitting(self, best_known(model), data, project=True) as fit:
             if not fit.model.family.gaussian:
@@ -104,8 +104,8 @@ class CalibratedRUE:
                 )
             evidence = fit.evidence(left_out, refit)
             if evidence.rest is None:
-                made = audit_numbers(fit, evidence, self.resampler, self.tails == "student", self.seed)
-                return made if validation is None else made.validated(validation)
+                auditor = audit_numbers(fit, evidence, self.resampler, self.tails == "student", self.seed)
+                return auditor if validation is None else auditor.validated(validation)
             base = evidence.rest.inverted
             root = pull_root(evidence.rest.objective, fit.data, self.resampler, base.inverse)
             known = _known(fit, evidence, evidence.rest, root, self.seed)
@@ -117,7 +117,7 @@ class CalibratedRUE:
             rows = _left_out_rows(fit, view, known, power, weights) if own else None
             ranked = None if own else _ranked_rows(view, known, power, weights)
             facts = _facts(view, known, power, weights)
-            made = fit.auditor(
+            auditor = fit.auditor(
                 spread,
                 facts,
                 noise=False,
@@ -128,26 +128,26 @@ class CalibratedRUE:
                 objective=known.objective,
                 source=evidence.source,
             )
-        return made if validation is None else made.validated(validation)
+        return auditor if validation is None else auditor.validated(validation)
 
     def _chosen_view(self, fit: Fitting, known: "CalibrationFacts") -> "View":
-        """The view under the damping that leave-one-out likes best; residuals stay those of the undamped fit.
+        """The view under the damping with the most likely left-out residuals, which stay those of the undamped fit.
 
-        Were they computed anew for each damping, the largest would always win: it leaves nothing out.
+        Computed anew for each damping they would always favour the largest: under it no row has any influence.
         """
         base = known.rest.inverted
         if self.damping is None and known.evidence.honest is None:
             curvature = self.curvature.at(known.objective, fit.data)
             rules = [MeanFraction(fraction) for fraction in DAMPINGS]
             candidates = [base, *(invert(curvature, rule, self.solver) for rule in rules)]
-            reached = [
+            losses = [
                 _weigh(self._view(fit, inverted, known, TRIAL_ROWS), known, (inf,))[1].nll for inverted in candidates
             ]  # one view at a time: each holds all gradients
-            base = candidates[int(np.argmin(reached))]
+            base = candidates[int(np.argmin(losses))]
         return self._view(fit, base, known, ROWS)
 
     def _view(self, fit: Fitting, inverted: Inverted, known: "CalibrationFacts", count: int) -> "View":
-        seen = metric(known.objective, fit.data, inverted.inverse)
+        distances = metric(known.objective, fit.data, inverted.inverse)
         steps, residual = inverted.inverse.solve(known.root)
         usable = torch.nonzero(fit.data.weight > 0).flatten()
         drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
@@ -157,8 +157,8 @@ class CalibratedRUE:
             known.rest.left if same else left_out_of(known.objective, fit.data, inverted.inverse)
         )  # in the metric of `steps`
         slope = known.evidence.slope
-        found = left_out_terms(known.objective, fit.data, slope, own, rows, seen, steps, self.resampler)
-        return View(inverted, seen, steps, rows, found, max(residual, seen.residual))
+        terms = left_out_terms(known.objective, fit.data, slope, own, rows, distances, steps, self.resampler)
+        return View(inverted, distances, steps, rows, terms, max(residual, distances.residual))
 
 
 def _known(fit: Fitting, evidence: Evidence, rest: AtRest, root: Tensor, seed: int) -> CalibrationFacts:
@@ -177,7 +177,7 @@ def _terms(view: View, known: CalibrationFacts, power: int) -> Array:
     """The terms at the view's rows without their own unit: (t, s, k, k)."""
     rows, noise = view.rows, torch.as_tensor(known.noise)
     expected = torch.as_tensor(known.errors.out_of_bag)[rows]
-    found = [
+    terms = [
         noise.expand(len(rows), *noise.shape),
         view.terms.resampling.cpu(),
         view.terms.smoothed[POWERS.index(power)].cpu(),
@@ -185,7 +185,7 @@ def _terms(view: View, known: CalibrationFacts, power: int) -> Array:
         known.variance * known.rest.left.reach[rows.to(known.rest.left.reach.device)].cpu(),
         error_covariance(known.apart[rows], noise),
     ]
-    return np.asarray(torch.stack(found).numpy())
+    return np.asarray(torch.stack(terms).numpy())
 
 
 def _weigh(view: View, known: CalibrationFacts, degrees: tuple[float, ...]) -> tuple[int, Weights]:
@@ -197,12 +197,12 @@ def _weigh(view: View, known: CalibrationFacts, degrees: tuple[float, ...]) -> t
     powers = POWERS if TERMS.index("neighbours") in use else POWERS[:1]
     terms = {power: _terms(view, known, power)[use] for power in powers}
     best = min(powers, key=lambda power: fit_weights(terms[power], residual, weight, least).nll)
-    found = fit_weights(terms[best], residual, weight, least, degrees)
+    weights = fit_weights(terms[best], residual, weight, least, degrees)
     values = np.zeros(len(TERMS))
-    values[use] = found.values
+    values[use] = weights.values
     if known.evidence.honest is not None:
         values[TERMS.index("disagreement")] = 1.0
-    return best, replace(found, values=values)
+    return best, replace(weights, values=values)
 
 
 def _spread(
@@ -210,20 +210,20 @@ def _spread(
 ) -> CalibratedSpread:
     rows = view.rows.to(known.rest.left.reach.device)
     reach = mean_diagonal(known.rest.left.reach[rows])
-    seen = known.weight > 0
-    usual = support(reach, view.terms.similarity, known.points[seen], view.metric.unit.cpu()[seen])
+    counted = known.weight > 0
+    usual = support(reach, view.terms.similarity, known.points[counted], view.metric.unit.cpu()[counted])
     return CalibratedSpread(inverse, plain, view, known, usual, power, weights.values)
 
 
 def _ranked_rows(view: View, known: CalibrationFacts, power: int, weights: Weights) -> RankedRows:
-    """The view's rows by what the honest model misses them by."""
+    """The view's rows, ranked by the errors of the honest model in units of their expected size."""
     total = np.einsum("t,tnii->ni", weights.values, _terms(view, known, power))
     missed = known.evidence.slope.cpu().numpy()[view.rows.numpy()]
     return RankedRows(np.abs(missed) / np.sqrt(total))
 
 
 def _left_out_rows(fit: Fitting, view: View, known: CalibrationFacts, power: int, weights: Weights) -> LeftOutRows:
-    """The view's rows, as intervals need them; what they do to the parameters is measured as trained."""
+    """The view's rows as intervals need them; their effect on the parameters is that of the undamped fit."""
     left, data, inverse = known.rest.left, fit.data, known.rest.inverted.inverse
     as_trained = view.metric if view.inverted.inverse is inverse else metric(known.objective, data, inverse)
     pulled = (as_trained.solved * left.pull.unsqueeze(-1)).sum(1)

@@ -24,14 +24,14 @@ from rue.data.features import Standardiser, coordinates
 from rue.methods.outside_numbers import disagreement
 
 TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity", "disagreement")
-# The terms that are weighed. Where the left-out rows are an honest model's, the tangent's own terms add noise rather
-# than tell of errors: two halves of 14 tables, see docs/practice.md; the disagreement with that model is added as it is
+# The terms that are weighed. Where the left-out predictions come from an honest model, the terms of the tangent did
+# not help to predict errors (two halves of 14 tables, see docs/practice.md); the disagreement has weight one there.
 AT_REST, LINEAR, ELSEWHERE = (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 5), (0, 3)
 
 
 @dataclass(frozen=True)
 class CalibrationFacts:
-    """What does not depend on a damping: left-out residuals, and the models of noise and errors made of them."""
+    """What does not depend on the damping: left-out residuals, and the models of noise and errors fitted to them."""
 
     evidence: Evidence = field(repr=False)
     rest: AtRest = field(repr=False)
@@ -42,11 +42,11 @@ class CalibrationFacts:
     points: Array = field(repr=False)  # (n, p), standardised inputs
     standardise: Standardiser = field(repr=False)
     errors: ErrorModel = field(repr=False)
-    witness: Witness | None = field(repr=False)  # of a linear model, which may be too simple: a kernel model beside it
+    witness: Witness | None = field(repr=False)  # a kernel model, for comparison with a linear model
 
     @property
     def weighed(self) -> tuple[int, ...]:
-        """The terms that left-out residuals are to weigh."""
+        """The places in `TERMS` of the terms whose weights are fitted to the left-out residuals."""
         if self.evidence.honest is not None:
             return ELSEWHERE
         return AT_REST if self.witness is None else LINEAR
@@ -59,17 +59,17 @@ class CalibrationFacts:
 
     @property
     def other(self) -> Honest | None:
-        """The model that disagrees."""
+        """The model that the prediction is compared with, if there is one."""
         return self.evidence.honest if self.witness is None else self.witness.says
 
     @property
     def objective(self) -> Objective:
-        """What is at rest on the training rows: the model, or its tangent."""
+        """The objective whose gradient is zero on the training rows: that of the model, or of its tangent."""
         return self.rest.objective
 
     @property
     def variance(self) -> float:
-        """Mean over outputs of the noise."""
+        """The noise variance, averaged over outputs."""
         return float(np.trace(self.noise)) / len(self.noise)
 
 
@@ -89,8 +89,8 @@ class View:
 class CalibratedSpread:
     """The weighed terms at new inputs."""
 
-    inverse: Inverse = field(repr=False)  # as trained: of the scarcity term
-    plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance as trained: of the plain std
+    inverse: Inverse = field(repr=False)  # of the undamped curvature, for the scarcity term
+    plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance without damping, for `std`
     view: View = field(repr=False)
     known: CalibrationFacts = field(repr=False)
     support: Support = field(repr=False)
@@ -115,9 +115,9 @@ class CalibratedSpread:
             self._disagreement(predicted, inputs, own, unlike),
         ]
         weighed = [float(weight) * term for weight, term in zip(self.weights, terms, strict=True)]
-        seen = torch.stack(weighed).sum(0)
-        guard = torch.diag_embed(self._guard(seen, own, unlike))
-        total = seen + guard
+        believed = torch.stack(weighed).sum(0)
+        guard = torch.diag_embed(self._guard(believed, own, unlike))
+        total = believed + guard
         return Assessment(
             predicted,
             plain,
@@ -133,24 +133,24 @@ class CalibratedSpread:
         """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
         squares = outer(self.known.evidence.slope).flatten(1)
         same = self.view.inverted.inverse is self.inverse
-        seen = own if same else leverage(rows, self.view.inverted.inverse)[0]
+        damped = own if same else leverage(rows, self.view.inverted.inverse)[0]
         smoothed, unlike = [], []
         for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
-            kappa, which = self.view.metric.similarity(rows[part], seen[part])
+            kappa, which = self.view.metric.similarity(rows[part], damped[part])
             smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
         return torch.cat(smoothed).view_as(own), torch.cat(unlike)
 
     def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
-        """Of the distance to another model: (c, k, k)."""
+        """The disagreement with the other model, as a covariance (c, k, k)."""
         other = self.known.other
         if other is None:
             return torch.zeros_like(own)
         strange = unlike | self.support.beyond(mean_diagonal(own))
-        found = disagreement(predicted.double() - other(inputs), self.known.overall, strange)
+        apart = disagreement(predicted.double() - other(inputs), self.known.overall, strange)
         if self.known.witness is None:
-            return found
-        return error_covariance(found.diagonal(dim1=1, dim2=2), torch.as_tensor(self.known.noise).to(own))
+            return apart
+        return error_covariance(apart.diagonal(dim1=1, dim2=2), torch.as_tensor(self.known.noise).to(own))
 
     def _guard(self, total: Tensor, own: Tensor, unlike: Tensor) -> Tensor:
         """Variance (c, k) to add where local terms cannot be believed.
@@ -169,5 +169,5 @@ class CalibratedSpread:
 
 
 def mean_diagonal(matrices: Tensor) -> Tensor:
-    """(c,) of (c, k, k)."""
+    """The mean of each matrix's diagonal: (c,) from (c, k, k)."""
     return matrices.diagonal(dim1=1, dim2=2).mean(1)

@@ -24,15 +24,15 @@ from rue.core.resample import Multinomial
 from rue.core.solve.choice import Inverted
 from rue.methods.fitting import Fitting, Refit, fitting
 from rue.methods.margins import GradientMoves, ShrunkMargins, validated
-from rue.methods.outside_classes import seen_from_outside
+from rue.methods.outside_classes import margins_from_outside
 from rue.methods.resampled import resampled
 from rue.methods.second_opinion import SecondOpinion
 from rue.methods.witness_lens import witness_lens
 from rue.models import best_known
 
-ROWS = 2_500  # training rows that the weights are fitted on, at most,
-CELLS = 4_000_000  # and entries of their covariances, at least of
-FEWEST = 200  # rows
+ROWS = 2_500  # at most so many training rows are used to fit the weights
+CELLS = 4_000_000  # and so many that their covariances have at most so many entries,
+FEWEST = 200  # but at least so many rows
 
 MEANING = Meaning(
     made="Every training row is left out once by its influence; margins between classes are shrunk by a temperature, "
@@ -47,12 +47,12 @@ MEANING = Meaning(
 
 @dataclass(frozen=True)
 class ClassifierRUE:
-    """`score` is the probability that the decision is wrong, averaged over the training sets that might have been.
+    """`score` is the probability that the decision is wrong, averaged over resampled training sets.
 
-    Margins between logits are shrunk by a temperature, by their resampling variance and by what the data leave open
-    (JH⁻¹Jᵀ); the three weights make the labels of left-out training rows most likely. Where the left-out predictions
-    are another model's, its probabilities are a second opinion: `probability` is the mean of both, and the model's own
-    stay in `audit.own_probability`. No row is held out.
+    Margins between logits are shrunk by a temperature, by their resampling variance and by scarcity (JH⁻¹Jᵀ); the
+    three weights make the labels of left-out training rows most likely. Where the left-out predictions come from
+    another model, its probabilities are a second opinion: `probability` is a weighted mean of both, and the model's
+    own stay in `audit.own_probability`. No row is held out.
     """
 
     curvature: CurvatureRule = field(default_factory=GaussNewton)
@@ -71,23 +71,23 @@ class ClassifierRUE:
         refit: Refit = None,
         left_out: EvidenceRule | None = None,
     ) -> Auditor:
-        """Leave every row out once and weigh what shrinks its margins; `left_out` says by what, else a rule chooses.
+        """Leave every row out once and fit what shrinks the margins; `left_out` is the rule for leaving rows out.
 
-        `validation` rows (X, y) that the model was not trained on set its temperature and what a second opinion counts;
-        rows that training was stopped on will do. `refit(rows)` trains the model from scratch on some training rows;
-        None lets estimators be cloned where that takes next to nothing, False has nothing trained.
+        `validation` rows (X, y), which the model was not trained on, set the temperature and the share of a second
+        opinion; the rows that early stopping used will do. `refit(rows)` trains the model from scratch on some
+        training rows; with None estimators are cloned where that is cheap, with False nothing is trained.
         """
         with fitting(self, best_known(model), data, project=True) as fit:
             decision = classifier(fit.model, "ClassifierRUE")
             evidence = fit.evidence(left_out, refit)
             if evidence.rest is None:
-                seen = resampled(fit, evidence, self.resampler)
-                spread = seen_from_outside(fit, decision, evidence, seen, self.seed)
-                known = None if seen is None else (seen.inverted, seen.objective)
-                made = self._made(fit, evidence, spread, validation, known, {})
+                moves = resampled(fit, evidence, self.resampler)
+                spread = margins_from_outside(fit, decision, evidence, moves, self.seed)
+                solved = None if moves is None else (moves.inverted, moves.objective)
+                auditor = self._auditor(fit, evidence, spread, validation, solved, {})
             else:
-                made = self._through_parameters(fit, decision, evidence, evidence.rest, validation, left_out)
-        return made if validation is None else made.validated(validation)
+                auditor = self._through_parameters(fit, decision, evidence, evidence.rest, validation, left_out)
+        return auditor if validation is None else auditor.validated(validation)
 
     def _through_parameters(
         self,
@@ -105,37 +105,37 @@ class ClassifierRUE:
             steps, residual, shrinkage, second = self._weighed(fit, decision, evidence, rest)
         spread = ShrunkMargins(decision, GradientMoves(rest.inverted.inverse, steps), shrinkage, second)
         facts = {"residual": residual, "effective_parameters": rest.left.effective}
-        return self._made(fit, evidence, spread, validation, (rest.inverted, rest.objective), facts)
+        return self._auditor(fit, evidence, spread, validation, (rest.inverted, rest.objective), facts)
 
-    def _made(
+    def _auditor(
         self,
         fit: Fitting,
         evidence: Evidence,
         spread: ShrunkMargins,
         validation: Any,
-        known: tuple[Inverted, Objective] | None,
+        solved: tuple[Inverted, Objective] | None,
         facts: Facts,
     ) -> Auditor:
         if validation is not None:
             spread = validated(spread, fit.model, validation)
         shrinkage, second = spread.shrinkage, spread.second
-        inverted, objective = known or (None, None)
-        found = {
+        inverted, objective = solved or (None, None)
+        all_facts = {
             **({} if inverted is None else inverted.describe()),
             **evidence.describe(),
             **facts,
-            "temperature": None if shrinkage.limit else shrinkage.unit**0.5,  # a limit is no answer
+            "temperature": None if shrinkage.limit else shrinkage.unit**0.5,  # at its limit it was not determined
             "weights": {"resampling": shrinkage.resampling, "scarcity": shrinkage.scarcity},
             "left_out_nll": shrinkage.nll,
             "second_opinion": 0.0 if second is None else second.share,
         }
         lens = None if inverted is not None else witness_lens(fit.model, fit.data, evidence, self.resampler)
-        return fit.auditor(spread, found, inverted=inverted, objective=objective, source=evidence.source, lens=lens)
+        return fit.auditor(spread, all_facts, inverted=inverted, objective=objective, source=evidence.source, lens=lens)
 
     def _weighed(
         self, fit: Fitting, decision: Decision, evidence: Evidence, rest: AtRest
     ) -> "tuple[Tensor, float, Shrinkage, SecondOpinion | None]":
-        """The root of the parameters' covariance with its residual, and what shrinks margins."""
+        """The root of the parameters' covariance, the residual of its solve, the shrinkage and the second opinion."""
         inverse = rest.inverted.inverse
         steps, residual = inverse.solve(pull_root(rest.objective, fit.data, self.resampler, inverse))
         honest = evidence.honest
@@ -152,10 +152,10 @@ class ClassifierRUE:
         steps: Tensor,
         second: SecondOpinion | None,
     ) -> tuple[Shrinkage, float]:
-        """What makes left-out labels most likely; where these are another model's, what agrees best with it.
+        """The shrinkage that makes left-out labels most likely, or agrees best with the left-out model.
 
-        The network's own logits have another scale than those of its refitted tangent, and have seen the labels: they
-        are made as sure as an honest model is of the same rows. With it the least loss that there could have been.
+        The network's own logits have another scale than those of its refitted tangent, and were trained on the labels:
+        they are made as confident as an honest model is on the same rows. Returned with the least loss possible.
         """
         left = rest.left
         usable = torch.nonzero(fit.data.weight > 0).flatten()
@@ -173,7 +173,7 @@ class ClassifierRUE:
 
 
 def classifier(model: Model, who: str) -> Decision:
-    """How the model's logits decide; a model without is refused."""
+    """How the model's logits decide; a model that is no classifier is refused."""
     if model.family.decision is None:
         raise ModelError(
             f'{who} audits classifiers: loss="cross_entropy", "bernoulli" or "ordinal"; for other losses use '

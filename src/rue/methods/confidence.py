@@ -1,4 +1,4 @@
-"""A classifier's own confidence: the baselines that every audit of one has to beat."""
+"""A classifier's own confidence: the baselines that every audit of a classifier has to beat."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -37,7 +37,7 @@ class Confidence:
             )
 
     def fit(self, model: Model, data: Any) -> Auditor:
-        """Nothing to fit but a temperature."""
+        """Fit the temperature, if there is one."""
         with fitting(self, model, data, project=self.tempered) as fit:
             decision = classifier(fit.model, "Confidence")
             unit = _unit(fit, decision) if self.tempered else 1.0
@@ -46,14 +46,14 @@ class Confidence:
 
 @dataclass(frozen=True)
 class OwnConfidence:
-    """Probabilities of the logits alone."""
+    """The probabilities that the logits give, after division by a temperature."""
 
     decision: Decision
     by: Literal["largest", "entropy"]
     unit: float = field(repr=False)  # a squared temperature
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
-        """No covariance, no resampling."""
+        """Probabilities and their score; there is no covariance."""
         logits = outputs(model, inputs).double()
         k = logits.shape[1]
         shares = averaged(self.decision, logits, logits.new_zeros(len(logits), k, k), self.unit)

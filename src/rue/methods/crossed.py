@@ -1,4 +1,4 @@
-"""Rows that might have been: each column of a training row, or of a near one."""
+"""Artificial rows: each column is taken from a training row or from one of its neighbours."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from rue.data.features import training_points
 from rue.data.rows import Rows
 from rue.models.tables import table
 
-NEAR = 6  # neighbours, of which one is the other parent
-ROWS = 1_000  # that are made, at most
+NEAR = 6  # the other columns come from one of so many neighbours
+ROWS = 1_000  # at most so many rows are made
 
 
 def crossed(model: Model, data: Rows, seed: int) -> Inputs:
-    """As the model reads them; training rows themselves where it refuses rows that are put together."""
+    """Artificial rows as the model reads them; where they cannot be made, some training rows."""
     from sklearn.neighbors import NearestNeighbors
 
     source = np.random.default_rng(seed)
@@ -34,7 +34,7 @@ def crossed(model: Model, data: Rows, seed: int) -> Inputs:
 
 
 def _put_together(raw: Any, rows: NDArray[np.int64]) -> Any:
-    """Column j of the table from the rows (s, p) that are said."""
+    """A table whose entry (i, j) is column j of row `rows[i, j]`; `rows` is (s, p)."""
     if not hasattr(raw, "columns"):
         return raw[rows, np.arange(rows.shape[1])]
     from pandas import concat

@@ -1,4 +1,4 @@
-"""Members pushed through the network: what RUE, sampled Laplace and Bootstrap SGD share."""
+"""Predictions of many parameter vectors, the members: shared by RUE, sampled Laplace and Bootstrap SGD."""
 
 from dataclasses import dataclass, field
 
@@ -17,14 +17,14 @@ MEMBER_BYTES = 2**26  # of members' outputs and hidden layers held at once, roug
 
 @dataclass(frozen=True)
 class SampledMembers:
-    """Parameter vectors (b, d); the spread of their predictions is the answer."""
+    """Parameter vectors (b, d); the spread of their predictions is the uncertainty."""
 
     thetas: Tensor = field(repr=False)
-    factor: float = 1.0  # the resampler's, for members that vary too little
+    factor: float = 1.0  # the resampler's correction of the variance
 
     @property
     def count(self) -> int:
-        """Members, b."""
+        """The number of members, b."""
         return len(self.thetas)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
@@ -51,11 +51,11 @@ class SampledMembers:
         thetas = self.thetas.to(model.theta.dtype)
         rows = len(leaves(inputs)[0])
         size = max(1, MEMBER_BYTES // (8 * len(thetas) * 64))  # 64: a guess at the width of hidden layers
-        found = []
+        parts = []
         for start in range(0, rows, size):
-            part = take(inputs, slice(start, start + size))
-            found.append(member_outputs(model, thetas, part).double())
-        members = torch.cat(found, dim=1)
+            batch = take(inputs, slice(start, start + size))
+            parts.append(member_outputs(model, thetas, batch).double())
+        members = torch.cat(parts, dim=1)
         bad = int((~torch.isfinite(members)).flatten(1).any(1).sum())
         if bad:
             raise NumericalError(
@@ -66,6 +66,6 @@ class SampledMembers:
 
 
 def check_members(members: int) -> None:
-    """A variance needs two members."""
+    """Refuse fewer than two members: their variance would not exist."""
     if isinstance(members, bool) or not isinstance(members, int) or members < 2:
         raise SettingError(f"members must be a whole number of at least 2, got {members!r}")

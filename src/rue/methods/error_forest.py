@@ -22,7 +22,7 @@ from rue.methods.fitting import fitting
 class ErrorForest:
     """`score` is the root of the squared error a random forest expects from the inputs and the prediction.
 
-    A second model of the errors (Wolpert, 1992), grown on leave-one-out residuals; it knows nothing of resampling.
+    A second model of the errors (Wolpert, 1992), grown on leave-one-out residuals, without any resampling.
     """
 
     seed: int = 0
@@ -35,9 +35,9 @@ class ErrorForest:
             inverted = fit.invert(GaussNewton(), None, None)
             left = left_out(fit.model, fit.data, inverted.inverse)
             standardise, points = training_points(fit.data)
-            seen, missed = left.prediction.cpu().numpy(), left.slope.cpu().numpy()
+            prediction, residual = left.prediction.cpu().numpy(), left.slope.cpu().numpy()
             weight, unit = fit.data.weight.cpu().numpy(), fit.data.unit.cpu().numpy()
-            errors = error_model(points, seen, missed, weight, unit, self.seed)
+            errors = error_model(points, prediction, residual, weight, unit, self.seed)
             return fit.auditor(ExpectedError(standardise, errors), inverted.describe(), noise=False)
 
 
@@ -51,6 +51,6 @@ class ExpectedError:
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Expected squared errors as noise, output by output."""
         predicted = outputs(model, inputs)
-        found = self.errors(self.standardise(coordinates(inputs)), predicted.double().cpu().numpy())
-        expected = torch.as_tensor(found, device=predicted.device)
+        squares = self.errors(self.standardise(coordinates(inputs)), predicted.double().cpu().numpy())
+        expected = torch.as_tensor(squares, device=predicted.device)
         return Assessment(predicted, noise=torch.diag_embed(expected), score=expected.sum(1).sqrt())

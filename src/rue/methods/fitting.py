@@ -1,4 +1,4 @@
-"""What every method's `fit` does before and after its own mathematics."""
+"""The steps that every method's `fit` shares, before and after its own mathematics."""
 
 import time
 import warnings
@@ -41,21 +41,47 @@ from rue.explain.lens import Lens
 from rue.models.again import copies
 
 Refit = Callable[[NDArray[np.int64]], Any] | bool | None
-"""How a model is trained from scratch on some rows; False: not at all; None: as an estimator does by itself."""
+"""A function that trains the model from scratch on some rows; False: train nothing; None: clone estimators."""
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """The settings of a method that fitting needs, checked. All are optional for a user's own method."""
+
+    curvature: CurvatureRule | None
+    damping: Damping | None
+    solver: Solver | None
+    resampler: Resampler | None
+    seed: int | None  # of the method, else of its solver; None where neither draws anything
+    meat: Meat
+    meaning: Meaning  # general words where the method has none
+
+    @classmethod
+    def of(cls, method: object) -> "MethodSettings":
+        """Read them off a method of any class."""
+        parts: dict[str, Any] = {name: getattr(method, name, None) for name in WANTED}
+        check_parts(**parts)
+        holders = (method, parts["solver"])
+        seed = next((holder.seed for holder in holders if hasattr(holder, "seed")), None)
+        if not isinstance(getattr(method, "seed", 0), int):
+            raise SettingError(f"seed must be a whole number, so that the audit can be repeated, got {seed!r}")
+        meat: Meat = getattr(method, "meat", "HC0")
+        return cls(**parts, seed=seed, meat=meat, meaning=getattr(method, "meaning", Meaning()))
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """A model bound to its training rows, and the auditor to be made of them."""
+    """A model bound to its training rows, and what is needed to make an auditor of them."""
 
-    method: object  # the settings
+    method: object
+    settings: MethodSettings
     model: Model
     data: Rows
     started: float
-    said: list[str] = field(default_factory=list)  # warnings met on the way
+    warned: list[str] = field(default_factory=list)  # the warnings so far
 
     def invert(self, curvature: CurvatureRule, damping: Damping | None, solver: Solver | None) -> Inverted:
-        """Damp and factor the curvature; what had to be done about a singular one is said."""
+        """Damp and factor the curvature; warn where a singular one had to be damped."""
         if not self.model.family.gradients:
             raise ModelError(
                 "a model that is known by its predictions alone has no gradients and no curvature",
@@ -64,41 +90,42 @@ class Fitting:
         if not self.model.family.joint:
             raise ModelError("a forest minimises no one objective, so that it has no curvature", "use ForestRUE()")
         inverted = invert(curvature.at(self.model, self.data), damping, solver)
-        self._say(inverted.damped.warning)
+        self._warn(inverted.damped.warning)
         return inverted
 
-    def _say(self, text: str | None, kind: type[RueWarning] = RueWarning) -> None:
+    def _warn(self, text: str | None, kind: type[RueWarning] = RueWarning) -> None:
         """Warn, and keep the warning for the audit's facts."""
         if text:
-            self.said.append(text)
+            self.warned.append(text)
             warnings.warn(text, kind, stacklevel=4)
 
     def evidence(self, rule: EvidenceRule | None, refit: Refit = None) -> Evidence:
-        """Left-out predictions by this rule; without one, by `Chosen()`, or as the method's own damping has it.
+        """Left-out predictions by this rule; without one, by `Chosen()`, or by influence under the method's damping.
 
-        `refit` trains copies; None takes those that an estimator makes of itself, False takes none.
+        `refit` trains copies of the model; None clones estimators, False trains nothing.
         """
         if rule is not None and (isinstance(rule, type) or not callable(getattr(rule, "gather", None))):
             raise SettingError(
                 f"left_out is {rule!r}, expected one of rue.left_out's rules, such as left_out=rue.left_out.Mixture()"
             )
-        settings: Any = self.method
-        asked = settings.damping is not None or not isinstance(settings.curvature, GaussNewton)
+        settings = self.settings
+        rule_of_curvature, seed = settings.curvature or GaussNewton(), settings.seed or 0
+        asked = settings.damping is not None or not isinstance(rule_of_curvature, GaussNewton)
         chosen = rule or (Influence() if asked else Chosen())
 
         @cache
         def own() -> Inverted:
-            curvature = settings.curvature.at(self.model, self.data)
+            curvature = rule_of_curvature.at(self.model, self.data)
             return invert(curvature, settings.damping, settings.solver)
 
-        training = self._training(refit, isinstance(rule, Folds), settings.seed)
-        found = chosen.gather(self.model, self.data, own, settings.seed, training)
-        damped = None if found.rest is None else found.rest.inverted.damped.warning
-        self._say(damped)
-        self._say(found.warning, CrowdedWarning if found.crowded else RueWarning)
-        for text in doubts(self.model, self.data, found):
-            self._say(text)
-        return found
+        training = self._training(refit, isinstance(rule, Folds), seed)
+        evidence = chosen.gather(self.model, self.data, own, seed, training)
+        damped = None if evidence.rest is None else evidence.rest.inverted.damped.warning
+        self._warn(damped)
+        self._warn(evidence.warning, CrowdedWarning if evidence.crowded else RueWarning)
+        for text in doubts(self.model, self.data, evidence):
+            self._warn(text)
+        return evidence
 
     def _training(self, refit: Refit, asked: bool, seed: int) -> Training | None:
         if refit is False:
@@ -117,8 +144,8 @@ class Fitting:
         if estimator is None or source.y is None:
             return None
         weight = None if source.weight is None else np.asarray(source.weight, dtype=np.float64)
-        made = copies(estimator, source.X, source.y, weight, seed)
-        return None if made is None else Training(made, asked)
+        trainer = copies(estimator, source.X, source.y, weight, seed)
+        return None if trainer is None else Training(trainer, asked)
 
     def auditor(
         self,
@@ -136,15 +163,15 @@ class Fitting:
         source: Source | None = None,
         lens: Lens | None = None,
     ) -> Auditor:
-        """Put together what the method found; `noise` adds the paper's residual variance.
+        """Make the auditor; `noise` adds the variance of the training residuals.
 
-        `predictor` is what predicts where a method has networks of its own: (m, k); `drawn` are members. `degrees` are
-        those of a Student-t predictive distribution; `left_out` or `ranked` rows give intervals without held-out ones.
-        What explains a prediction is made of the `inverted` curvature of an `objective` at rest (the model, unless
-        told), or is a `lens` of its own; `source` is that of left-out predictions.
+        `predictor` predicts (m, k) where a method trained networks itself; `drawn` are members. `degrees` are the
+        degrees of freedom of a Student-t predictive distribution; `left_out` or `ranked` rows give intervals without
+        held-out rows. Predictions are explained by the `inverted` curvature of an `objective` whose gradient is zero
+        (the model, unless given), or by a `lens`; `source` says where left-out predictions came from.
         """
         residual = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
-        found: Facts = {
+        all_facts: Facts = {
             "method": repr(self.method),
             "n": self.data.n,
             "units": self.data.units,
@@ -154,62 +181,49 @@ class Fitting:
             "residual": None,
             **facts,
             "seconds_fit": time.perf_counter() - self.started,
-            "warnings": tuple(self.said),
+            "warnings": tuple(self.warned),
         }
-        resampler: Resampler | None = getattr(self.method, "resampler", None)
-        curvature: CurvatureRule | None = getattr(self.method, "curvature", None)
-        if lens is None and inverted is not None and resampler is not None:
-            meat: Meat = getattr(self.method, "meat", "HC0")
-            lens = GradientLens(objective or self.model, self.data, inverted.inverse, resampler, meat)
+        settings = self.settings
+        if lens is None and inverted is not None and settings.resampler is not None:
+            resting = objective or self.model
+            lens = GradientLens(resting, self.data, inverted.inverse, settings.resampler, settings.meat)
         return Auditor(
             method=type(self.method).__name__,
             model=self.model,
             assess=assess,
-            facts=found,
-            trained=Trained(self.data, curvature, inverted, resampler, lens, source, _seed(self.method)),
+            facts=all_facts,
+            trained=Trained(self.data, settings.curvature, inverted, settings.resampler, lens, source, settings.seed),
             predictive=Predictive(residual, degrees, left_out, ranked),
             predictor=predictor,
             drawn=drawn,
-            meaning=getattr(self.method, "meaning", Meaning()),  # of a user's own method: general words
+            meaning=settings.meaning,
         )
 
 
 @contextmanager
 def fitting(method: object, model: Model, data: Any, *, project: bool = False) -> Iterator[Fitting]:
-    """Read the data, bind the model, and leave the world's random state as it was.
+    """Read the data and bind the model; the global random state is restored afterwards.
 
-    `project` lets a method that was given no solver look along a few directions of a model too large for any other.
+    With `project`, a model that is too large for an exact solve is projected on a few directions, unless the method
+    has a solver.
     """
     if isinstance(model, torch.nn.Module):
         raise ModelError('fit takes a wrapped model; use rue.wrap(net, loss="squared_error", l2=...)')
-    _check_settings(method)
+    settings = MethodSettings.of(method)
     with untouched(), torch.inference_mode(False):
         started = time.perf_counter()
         rows, bound = training_rows(data, model)
-        solver: Solver | None = getattr(method, "solver", None)
-        said = []
+        solver, warned = settings.solver, []
         if solver is None and project and too_large(bound, rows):
             solver = Projection()
-            said.append(
+            warned.append(
                 f"{bound.theta.numel()} parameters and {rows.n} rows are too many for an exact solve: the audit looks "
                 f"along {solver.size} directions of the curvature; give solver=Projection(size) to choose how many"
             )
-            warnings.warn(said[0], RueWarning, stacklevel=4)
+            warnings.warn(warned[0], RueWarning, stacklevel=4)
         with derivatives_kept(rows):
-            yield Fitting(method, bound if solver is None else bound.seen_by(solver, rows), rows, started, said)
-
-
-def _seed(method: object) -> int | None:
-    """The seed of a method, else that of its solver; None where neither draws anything."""
-    holders = (method, getattr(method, "solver", None))
-    return next((holder.seed for holder in holders if hasattr(holder, "seed")), None)
-
-
-def _check_settings(method: object) -> None:
-    check_parts(**{name: getattr(method, name, None) for name in WANTED})
-    seed = getattr(method, "seed", 0)
-    if not isinstance(seed, int):
-        raise SettingError(f"seed must be a whole number, so that the audit can be repeated, got {seed!r}")
+            audited = bound if solver is None else bound.seen_by(solver, rows)
+            yield Fitting(method, settings, audited, rows, started, warned)
 
 
 def left_out_noise(slope: Array, weight: Array) -> Array:

@@ -34,9 +34,9 @@ from rue.models.trees.forest import ForestCore
 from rue.models.trees.leaf_influence import LeafInfluence, leaf_influence
 
 TERMS = ("noise", "resampling", "error model", "disagreement")
-ROWS = 2_500  # out-of-bag rows that the weights are fitted on, at most
-FEWEST = 20  # of them that are worth a fit
-BLOCK = 2**21  # influences of units on rows held at once
+ROWS = 2_500  # at most so many out-of-bag rows are used to fit the weights
+FEWEST = 20  # with fewer out-of-bag rows nothing is fitted
+BLOCK = 2**21  # so many influences of units on rows are held at once
 
 MEANING = Meaning(
     made="The training rows are re-weighted; the leaf means of every tree follow, its structure does not.",
@@ -58,12 +58,12 @@ MEANING = Meaning(
 class ForestRUE:
     """How other weights of the training rows would move the leaf means, and through them the forest's prediction.
 
-    With `meat="HC0"` a row pulls on a leaf by its residual there: the exact derivative, of which fully grown trees
-    leave nothing. With "HC3" it pulls by its residual out of the bag: the default where there is a bag. For forests of
-    numbers such rows also weigh noise, resampling, an error model and the disagreement with a kernel model of the same
+    With `meat="HC0"` a row pulls on a leaf by its residual there: the exact derivative, which is zero in fully grown
+    trees. With "HC3" it pulls by its out-of-bag residual: the default for forests with a bootstrap. For regression,
+    out-of-bag rows also weigh noise, resampling, an error model and the disagreement with a kernel model of the same
     rows, which is smooth where trees have steps, into a predictive variance; `score` is then `total_std`, else the
-    resampling deviation. For classes it is the probability that the decision is wrong: the trees' votes, as sure as
-    rows out of the bag were told.
+    standard deviation under resampling. For classes `score` is the probability that the decision is wrong: the trees'
+    votes, at the temperature that suits out-of-bag rows.
     """
 
     resampler: Resampler = field(default_factory=Multinomial)
@@ -76,7 +76,7 @@ class ForestRUE:
             raise SettingError(f'meat must be "HC0" or "HC3" (out-of-bag residuals), got {self.meat!r}')
 
     def fit(self, model: Model, data: Any) -> Auditor:
-        """Take all leaf means again, each row with its pull on them."""
+        """Compute all leaf means again, with the influence of each row on them."""
         with fitting(self, model, data) as fit:
             known = _known(fit, self.resampler, self.meat)
             spread = ForestSpread(known)
@@ -88,7 +88,7 @@ class ForestRUE:
                         "resampling seems to change nothing: grow the forest with bootstrap=True to know how far "
                         "its decisions would change"
                     )
-                    fit.said.append(text)
+                    fit.warned.append(text)
                     warnings.warn(text, RueWarning, stacklevel=2)
                 judged = _out_of_bag(known)
                 votes = None if len(judged.rows) < FEWEST else _tempered(known, judged)
@@ -101,7 +101,7 @@ class ForestRUE:
                     "forest's errors by: the audit has the spread of resampling alone; grow the forest with "
                     "bootstrap=True and more trees, or calibrate on held-out rows"
                 )
-                fit.said.append(text)
+                fit.warned.append(text)
                 warnings.warn(text, RueWarning, stacklevel=2)
                 return fit.auditor(spread, _facts(known), noise=False, lens=lens)
             errors, facts, degrees = _weigh(fit, known, judged, self.seed)
@@ -111,7 +111,7 @@ class ForestRUE:
 
 @dataclass(frozen=True)
 class ForestFacts:
-    """The training rows as the forest's leaves see them."""
+    """The training rows in the leaves of the forest, and their influence on the leaf means."""
 
     forest: ForestCore = field(repr=False)
     influence: LeafInfluence = field(repr=False)
@@ -121,7 +121,7 @@ class ForestFacts:
     resampling: WeightCovariance
 
     def covariance(self, leaf: Whole, use: Any = None) -> Array:
-        """Of resampling (c, k, k), a block of rows at a time."""
+        """The covariance under resampling (c, k, k), computed for a block of rows at a time."""
         size = max(1, BLOCK // self.influence.pulls[0].shape[1])
         parts = [
             self.influence.covariance(leaf[a : a + size], self.resampling, None if use is None else use[a : a + size])
@@ -132,7 +132,7 @@ class ForestFacts:
 
 @dataclass(frozen=True)
 class Judged:
-    """Training rows by the trees that saw nothing of their unit."""
+    """Out-of-bag predictions of training rows: by the trees that were grown without the row's unit."""
 
     rows: Whole = field(repr=False)  # (s,)
     prediction: Array = field(repr=False)  # (s, k)
@@ -141,7 +141,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class WeighedErrors:
-    """What beside resampling makes up the predictive variance."""
+    """The parts of the predictive variance beside resampling, and the weights of all parts."""
 
     standardise: Standardiser = field(repr=False)
     model: ErrorModel = field(repr=False)
@@ -152,32 +152,32 @@ class WeighedErrors:
 
 @dataclass(frozen=True)
 class TemperedVotes:
-    """Probabilities of classes: votes and one more of the usual kind, at the temperature that unseen rows ask for."""
+    """Class probabilities: the trees' votes and one vote by class frequencies, at the best out-of-bag temperature."""
 
     trees: int
-    usual: Tensor = field(repr=False)  # (k,), how often the classes are
+    usual: Tensor = field(repr=False)  # (k,), the frequencies of the classes
     unit: float  # a squared temperature
     nll: float  # of rows out of the bag
 
     def __call__(self, shares: Tensor) -> Tensor:
-        """Of the votes (c, k) of all trees."""
+        """Probabilities from the shares (c, k) of the votes of all trees."""
         return (_logits(shares.double(), self.trees, self.usual) / self.unit**0.5).softmax(-1)
 
     def describe(self) -> Facts:
-        """What to say of it in an audit's facts."""
+        """The entries for an audit's facts."""
         return {"temperature": self.unit**0.5, "out_of_bag_nll": self.nll}
 
 
 @dataclass(frozen=True)
 class ForestSpread:
-    """The influences of all units, and the weighed errors where they are known."""
+    """The spread under resampling, and the weighed errors or tempered votes where they could be fitted."""
 
     known: ForestFacts = field(repr=False)
     errors: WeighedErrors | None = field(default=None, repr=False)
     votes: "TemperedVotes | None" = None
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
-        """Spread of the leaf means a row meets."""
+        """The spread of the mean of the leaves that each row falls into."""
         predicted = outputs(model, inputs)
         covariance = self.known.covariance(self.known.forest.leaf(inputs).numpy())
         if model.family.decision is not None:
@@ -186,8 +186,8 @@ class ForestSpread:
             return Assessment(predicted, torch.from_numpy(covariance), score=against, classes=ClassShares(shares))
         if self.errors is None:
             return Assessment(predicted, torch.from_numpy(covariance))
-        found = self.errors.model(self.errors.standardise(coordinates(inputs)), predicted.numpy())
-        expected = error_covariance(torch.from_numpy(found), torch.from_numpy(self.errors.noise)).numpy()
+        squares = self.errors.model(self.errors.standardise(coordinates(inputs)), predicted.numpy())
+        expected = error_covariance(torch.from_numpy(squares), torch.from_numpy(self.errors.noise)).numpy()
         steady, resampling, local, apart = self.errors.weights
         noise = steady * self.errors.noise + local * expected
         if self.errors.witness is not None:
@@ -239,12 +239,12 @@ def _tempered(known: ForestFacts, judged: Judged) -> TemperedVotes:
 
 
 def _logits(shares: Tensor, trees: Tensor | int, usual: Tensor) -> Tensor:
-    """A class without a vote may still be: one tree more votes as classes usually are."""
+    """Log probabilities after one more vote, divided by class frequencies: no class gets a probability of zero."""
     return ((trees * shares + usual) / (trees + 1)).log()
 
 
 def _weigh(fit: Fitting, known: ForestFacts, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:
-    """Weights of the three terms under which the out-of-bag residuals are most likely."""
+    """Weights of the terms under which the out-of-bag residuals are most likely."""
     standardise, points = training_points(fit.data)
     weight, unit = known.weight[judged.rows], fit.data.unit.numpy()[judged.rows]
     errors = error_model(points[judged.rows], judged.prediction, judged.residual, weight, unit, seed)
@@ -254,25 +254,25 @@ def _weigh(fit: Fitting, known: ForestFacts, judged: Judged, seed: int) -> tuple
     resampling = known.covariance(known.leaf[rows], known.influence.unseen[rows])
     local = error_covariance(torch.from_numpy(errors.out_of_bag[drawn]), torch.from_numpy(noise)).numpy()
     terms = [np.broadcast_to(noise, resampling.shape), resampling, local]
-    seen = kernel_beside(fit.model, fit.data, seed)
-    if seen is not None:
-        terms.append(outer(torch.from_numpy(judged.prediction[drawn]) - seen.prediction[rows]).numpy())
-    found = fit_weights(np.stack(terms), judged.residual[drawn], weight[drawn], [0.0] * len(terms), DEGREES)
-    values = np.append(found.values, [0.0] * (len(TERMS) - len(terms)))
+    witness = kernel_beside(fit.model, fit.data, seed)
+    if witness is not None:
+        terms.append(outer(torch.from_numpy(judged.prediction[drawn]) - witness.prediction[rows]).numpy())
+    weights = fit_weights(np.stack(terms), judged.residual[drawn], weight[drawn], [0.0] * len(terms), DEGREES)
+    values = np.append(weights.values, [0.0] * (len(TERMS) - len(terms)))
     facts: Facts = {
         "weights": dict(zip(TERMS, values.tolist(), strict=True)),
         "out_of_bag_rows": len(judged.rows),
-        "out_of_bag_nll": found.nll,
-        "degrees": None if found.degrees == inf else found.degrees,
+        "out_of_bag_nll": weights.nll,
+        "degrees": None if weights.degrees == inf else weights.degrees,
     }
-    witness_says = None if seen is None else seen.says
-    return WeighedErrors(standardise, errors, noise, values, witness_says), facts, found.degrees
+    witness_says = None if witness is None else witness.says
+    return WeighedErrors(standardise, errors, noise, values, witness_says), facts, weights.degrees
 
 
 def _facts(known: ForestFacts) -> Facts:
-    """How much of the resampling variance is there only because the trees are few, at some training rows.
+    """The share of the resampling variance that is due to the finite number of trees, at some training rows.
 
-    It is not taken away: a forest grown on other rows would have as few.
+    It is not subtracted: a forest grown on other rows would have as few trees.
     """
     some = slice(None, None, max(1, len(known.leaf) // 500))
     unseen = known.influence.unseen[some]

@@ -1,4 +1,4 @@
-"""One noise for all: the baseline a per-prediction score has to beat."""
+"""The same noise for every input: the baseline that a score of single predictions has to beat."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from rue.methods.fitting import fitting
 
 @dataclass(frozen=True)
 class Homoscedastic:
-    """Every prediction is as good as any other: `score` is a constant, the noise that of the training residuals."""
+    """Every prediction gets the same `score`; the noise is that of the training residuals."""
 
     def fit(self, model: Model, data: Any) -> Auditor:
         """Measure the residuals."""
@@ -25,7 +25,7 @@ class Homoscedastic:
 
 @dataclass(frozen=True)
 class ConstantScore:
-    """The same for all inputs."""
+    """The same score for all inputs."""
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Predictions, and a score of one."""

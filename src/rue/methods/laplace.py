@@ -1,4 +1,4 @@
-"""The Laplace approximation: the density criterion without the local fit."""
+"""The Laplace approximation: it measures how dense the training rows are, but not how well they are fitted."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ MEANING = Meaning(
 
 @dataclass(frozen=True)
 class Laplace:
-    """Parameters drawn from N(θ̂, H̃⁻¹) and pushed through the network, as the paper's baseline has it.
+    """Predictions of parameters drawn from N(θ̂, H̃⁻¹): the paper's baseline.
 
     With `linearised=True` nothing is drawn: the variance is gᵀH̃⁻¹g. `score` is the standard deviation.
     """

@@ -51,10 +51,10 @@ class LinearRUE:
             raise SettingError(f'meat must be "HC0" or "HC3" (leave-one-out residuals), got {self.meat!r}')
 
     def fit(self, model: Model, data: Any) -> Auditor:
-        """Solve once for the spread of the resampled gradients; where they do not fit, solve for each audited input.
+        """Solve once for the spread of the resampled gradients; too large for memory, solve for each audited input.
 
-        Where the penalty is not known, the spread is that of the tangent, refitted under the penalty whose left-out
-        loss is least.
+        Where the penalty is unknown, the spread is that of the model's tangent (its linearisation in the parameters),
+        refitted with the penalty that has the least left-out loss.
         """
         with fitting(self, model, data, project=True) as fit:
             rest, inverted, facts = self._rest(fit)
@@ -66,16 +66,16 @@ class LinearRUE:
             return fit.auditor(LinearSpread(steps), {**facts, "residual": residual}, inverted=inverted, objective=rest)
 
     def _rest(self, fit: Fitting) -> tuple[Objective, Inverted, Facts]:
-        """What is at rest on the training rows: the model under its known penalty, else its tangent."""
+        """The objective with zero gradient on these rows: the model's if its penalty is known, else a tangent's."""
         family = fit.model.family
         chosen = self.damping is not None or not isinstance(self.curvature, GaussNewton)
         if not (fit.model.objective.stated or chosen or family.coupled) and family.joint and family.stationary:
-            found = rested_tangent(fit.model, fit.data)
-            if found is not None:
+            tangent = rested_tangent(fit.model, fit.data)
+            if tangent is not None:
                 return (
-                    found.model,
-                    found.inverted,
-                    {**found.inverted.describe(), "tangent_penalty": found.model.strength},
+                    tangent.model,
+                    tangent.inverted,
+                    {**tangent.inverted.describe(), "tangent_penalty": tangent.model.strength},
                 )
         inverted = fit.invert(self.curvature, self.damping, self.solver)
         return fit.model, inverted, inverted.describe()
@@ -95,7 +95,7 @@ class LinearSpread:
 
 @dataclass(frozen=True)
 class StreamedSpread:
-    """The same from the influence of every unit, read anew for each batch of inputs: nothing of size n×d is held."""
+    """The same spread, from influences computed anew for each batch of inputs: nothing of size n×d is held."""
 
     objective: Objective = field(repr=False)  # at rest on the training rows
     data: TrainingSet = field(repr=False)

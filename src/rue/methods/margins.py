@@ -1,4 +1,4 @@
-"""Averaged probabilities at new inputs: margins between logits, shrunk, and a second opinion beside them."""
+"""Class probabilities at new inputs, from shrunk margins between logits and, if there is one, a second opinion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,13 +22,13 @@ from rue.data.rows import training_rows
 from rue.methods.resampled import Resampled
 from rue.methods.second_opinion import SecondOpinion
 
-WARMER = tuple(2.0**power for power in range(-6, 7))  # times the squared temperature, tried on validation rows
-SHARES = tuple(step / 10 for step in range(11))  # and shares of a second opinion
+WARMER = tuple(2.0**power for power in range(-6, 7))  # factors of the squared temperature tried on validation rows
+SHARES = tuple(step / 10 for step in range(11))  # shares of a second opinion tried on validation rows
 
 
 @dataclass(frozen=True)
 class ShrunkMargins:
-    """Averaged probabilities at new inputs."""
+    """Class probabilities at new inputs, averaged over the uncertainty of the logits."""
 
     decision: Decision
     moves: "Moves" = field(repr=False)
@@ -36,7 +36,7 @@ class ShrunkMargins:
     second: SecondOpinion | None = None
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
-        """Two covariances of the logits, and the probabilities under both."""
+        """Probabilities under the two covariances of the logits, resampling and scarcity."""
         logits = outputs(model, inputs).double()
         covariance, scarcity, residual = self.moves(model, inputs)
         shares = self.shrinkage.probability(self.decision, logits, covariance, scarcity)
@@ -50,19 +50,19 @@ class Moves(Protocol):
     """How the logits at new inputs would move."""
 
     def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor | None, Tensor | None, float | None]:
-        """Covariances (c, k, k) under resampling and by scarcity, and a solve's residual; None where nobody knows."""
+        """Covariances (c, k, k) under resampling and by scarcity, and a solve's residual; None where unknown."""
         ...
 
 
 @dataclass(frozen=True)
 class GradientMoves:
-    """Through the parameters."""
+    """Moves of the logits that follow from moves of the parameters."""
 
     inverse: Inverse = field(repr=False)
     steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
 
     def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor, float]:
-        """Both, and the residual of the second."""
+        """Both covariances, and the residual of the solve for the second."""
         rows = jacobian(model, inputs).double()
         moved = rows @ self.steps.T
         return moved @ moved.mT, *leverage(rows, self.inverse)
@@ -70,37 +70,37 @@ class GradientMoves:
 
 @dataclass(frozen=True)
 class OutsideMoves:
-    """Of a model that is seen from outside: resampling alone, and only where it has parameters."""
+    """Moves for a model that is audited by its predictions: resampling alone, and only where it has parameters."""
 
     resampled: Resampled | None = field(repr=False)
 
     def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor | None, None, None]:  # noqa: ARG002  as above
-        """Nothing shrinks margins by it."""
+        """The covariance under resampling if known; there is no scarcity."""
         return (None if self.resampled is None else self.resampled.covariance(inputs)), None, None
 
 
 def validated(spread: ShrunkMargins, model: Model, validation: Any) -> ShrunkMargins:
-    """The temperature, and the second opinion's share, under which validation labels are most likely, near the old."""
+    """Adjust temperature and second opinion's share to validation labels, with a prior around the present values."""
     rows, _ = training_rows(pair(validation), model)
     batches = list(rows.batches())
     targets = leaves(joined([batch.targets for batch in batches]))[0]
     logits = torch.cat([outputs(model, batch.inputs) for batch in batches]).double()
-    seen = [spread.moves(model, batch.inputs)[:2] for batch in batches]
-    resampling, scarcity = (_all(part) for part in zip(*seen, strict=True))
+    covariances = [spread.moves(model, batch.inputs)[:2] for batch in batches]
+    resampling, scarcity = (_all(part) for part in zip(*covariances, strict=True))
     second = spread.second
-    said = None if second is None else torch.cat([second.probability(spread.decision, b.inputs) for b in batches])
+    theirs = None if second is None else torch.cat([second.probability(spread.decision, b.inputs) for b in batches])
 
     def cost(warmer: float, share: float | None) -> float:
         shrunk = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
         shares = shrunk.probability(spread.decision, logits, resampling, scarcity)
         away = 0.5 * log(warmer) ** 2
-        if second is not None and said is not None and share is not None:
-            shares = replace(second, share=share).mixed(shares, said)
+        if second is not None and theirs is not None and share is not None:
+            shares = replace(second, share=share).mixed(shares, theirs)
             away += 0.5 * ((share - second.share) / 0.25) ** 2
         return away - float(log_likelihood(spread.decision, shares, targets).sum())
 
     tried = [(warmer, share) for warmer in WARMER for share in ((None,) if second is None else SHARES)]
-    warmer, share = min(tried, key=lambda one: cost(*one))
+    warmer, share = min(tried, key=lambda pair: cost(*pair))
     shrinkage = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
     return replace(
         spread, shrinkage=shrinkage, second=None if second is None or share is None else replace(second, share=share)

@@ -1,4 +1,4 @@
-"""The audit of classes from a model that is seen from outside: by its predictions, beside witnesses."""
+"""The audit of a classifier by its predictions alone, compared with witnesses: other models of the same rows."""
 
 from dataclasses import replace
 
@@ -15,48 +15,48 @@ from rue.methods.margins import OutsideMoves, ShrunkMargins
 from rue.methods.resampled import Resampled
 from rue.methods.second_opinion import SecondOpinion, targets_of
 
-SHARES = 21  # of the witnesses' opinion that are tried, from none to all
+SHARES = 21  # so many shares of the witnesses' opinion are tried, from none to all
 
 
-def seen_from_outside(
-    fit: Fitting, decision: Decision, evidence: Evidence, seen: Resampled | None, seed: int
+def margins_from_outside(
+    fit: Fitting, decision: Decision, evidence: Evidence, moves: Resampled | None, seed: int
 ) -> ShrunkMargins:
-    """The model as sure as the witnesses are of rows like those of training, and their opinion beside its own.
+    """Make the model as confident as the witnesses are, and mix their probabilities with its own.
 
-    It has learnt the training rows by heart, and is surer of them than of any others: both are asked about rows that
-    are put together of two neighbours.
+    The model may have memorised the training rows and be too confident there. Both are therefore compared on new rows,
+    each put together from two neighbouring training rows.
     """
     if evidence.source == "refits":
-        return _refitted(fit, decision, evidence, seen)
+        return _refitted(fit, decision, evidence, moves)
     assert evidence.honest is not None
     second = SecondOpinion.of(decision, evidence.honest, evidence.prediction, fit.data)
     inputs = crossed(fit.model, fit.data, seed)
-    logits, said = outputs(fit.model, inputs).double(), evidence.honest(inputs)
+    logits, honest = outputs(fit.model, inputs).double(), evidence.honest(inputs)
     alike = torch.full((len(logits),), 1 / len(logits), dtype=torch.float64)
-    wanted, entropy = second.wanted(decision, said, alike)
+    wanted, entropy = second.wanted(decision, honest, alike)
     unit, limit = best_temperature(decision, logits, wanted, alike)
     nll = tempered_nll(decision, logits, wanted, alike, unit)
     shrinkage = Shrinkage(unit, 0.0, 0.0, nll, limit)
-    return ShrunkMargins(decision, OutsideMoves(seen), shrinkage, second.beside(shrinkage, entropy))
+    return ShrunkMargins(decision, OutsideMoves(moves), shrinkage, second.beside(shrinkage, entropy))
 
 
-def _refitted(fit: Fitting, decision: Decision, evidence: Evidence, seen: Resampled | None) -> ShrunkMargins:
-    """Temperature and share under which labels are most likely that neither copies nor witnesses have seen."""
+def _refitted(fit: Fitting, decision: Decision, evidence: Evidence, resampled: Resampled | None) -> ShrunkMargins:
+    """The temperature and share that make the labels most likely, from copies and witnesses that left the row out."""
     targets = targets_of(fit.data)
     weight = evidence.weight / evidence.weight.sum()
     unit, limit = best_temperature(decision, evidence.prediction, targets, weight)
     shrinkage = Shrinkage(
         unit, 0.0, 0.0, tempered_nll(decision, evidence.prediction, targets, weight, unit), limit=limit
     )
-    moves = OutsideMoves(seen)
+    moves = OutsideMoves(resampled)
     if evidence.honest is None or evidence.beside is None:
         return ShrunkMargins(decision, moves, shrinkage)
     second = SecondOpinion.of(decision, evidence.honest, evidence.beside, fit.data)
     own = shrinkage.probability(decision, evidence.prediction, None, None)
-    said = second.tempered(decision, evidence.beside)
+    theirs = second.tempered(decision, evidence.beside)
 
     def likelihood(share: float) -> float:
-        mixed = replace(second, share=share).mixed(own, said)
+        mixed = replace(second, share=share).mixed(own, theirs)
         return float(weight @ log_likelihood(decision, mixed, targets))
 
     best = max(torch.linspace(0, 1, SHARES).tolist(), key=likelihood)

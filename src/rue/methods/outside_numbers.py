@@ -1,4 +1,4 @@
-"""The calibrated audit of numbers from a model that is seen from outside: by its predictions, beside witnesses."""
+"""The calibrated audit of a regression by its predictions alone: witnesses, other models of the same rows, help."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -28,16 +28,16 @@ from rue.methods.resampled import Resampled, resampled
 from rue.methods.witness_lens import witness_lens
 
 TERMS = ("noise", "error model", "disagreement", "resampling")
-GAIN = 0.0125  # nats a row that resampling must be worth: less is chance (eight UCI sets, 14 tables)
-ROWS = 2_500  # training rows that the weights are fitted on, at most
+GAIN = 0.0125  # nats per row that resampling must gain: less may be chance (eight UCI sets, 14 tables)
+ROWS = 2_500  # at most so many training rows are used to fit the weights
 
 
 @dataclass(frozen=True)
 class OutsideSpread:
-    """Noise, expected errors, and how far witnesses and the model disagree, at new inputs.
+    """Noise, expected errors, and the disagreement of witnesses and model, at new inputs.
 
-    Where left-out rows are the witnesses', the disagreement is added to what these miss; where they are those of the
-    model's own copies, it is one of the terms that are weighed.
+    Where left-out predictions come from witnesses, the disagreement has weight one; where they come from copies of the
+    model itself, its weight is fitted with the others.
     """
 
     evidence: Evidence = field(repr=False)
@@ -50,7 +50,7 @@ class OutsideSpread:
     resampled: Resampled | None = field(repr=False)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
-        """What left-out rows lead to expect here, and the disagreement."""
+        """The predictive variance at these inputs."""
         predicted = outputs(model, inputs).double().cpu()
         points = self.standardise(coordinates(inputs))
         noise = torch.from_numpy(self.noise)
@@ -59,18 +59,18 @@ class OutsideSpread:
         strange = torch.zeros(len(points), dtype=torch.bool)
         if self.values is not None:
             strange = torch.from_numpy(self.values.unlike(points))
-        seen = local
+        believed = local
         if self.evidence.honest is not None:
-            seen = local + self.weights[2] * disagreement(
+            believed = local + self.weights[2] * disagreement(
                 predicted - self.evidence.honest(inputs), self.overall, strange
             )
         moved = None if self.resampled is None else self.resampled.covariance(inputs)
         if moved is not None:
-            seen = seen + self.weights[3] * moved
-        variance = seen.diagonal(dim1=1, dim2=2)
+            believed = believed + self.weights[3] * moved
+        variance = believed.diagonal(dim1=1, dim2=2)
         halfway = torch.sqrt(variance * torch.maximum(variance, torch.from_numpy(self.overall))) - variance
         guard = torch.diag_embed(torch.where(strange[:, None], halfway, 0.0))
-        total = seen + guard
+        total = believed + guard
         return Assessment(
             predicted,
             moved,
@@ -81,17 +81,17 @@ class OutsideSpread:
 
 
 def disagreement(apart: Tensor, overall: Array, strange: Tensor) -> Tensor:
-    """ddᵀ (c, k, k) of the distances (c, k) between a model and the honest one.
+    """ddᵀ (c, k, k) of the distances d (c, k) between the model and an honest one.
 
-    That one is no judge of inputs unlike its rows: beyond the size of all residuals, the distance counts there by its
-    logarithm.
+    At `strange` inputs, unlike the training rows, the honest model is itself unreliable: there a distance larger than
+    the usual residual grows only with its logarithm.
     """
     times = (apart.abs() / torch.as_tensor(overall).to(apart).sqrt()).clamp_min(1)
     return outer(torch.where(strange[:, None], apart / times * (1 + times.log() / 2).sqrt(), apart))
 
 
 def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, student: bool, seed: int) -> Auditor:
-    """Weigh noise and an error model by the left-out residuals of the witnesses."""
+    """Fit the weights of the terms to the left-out residuals, and put the auditor together."""
     weight, unit = evidence.weight.numpy(), fit.data.unit.numpy()
     slope = evidence.slope.numpy()
     standardise, points = training_points(fit.data)
@@ -101,53 +101,53 @@ def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, studen
     usable = np.flatnonzero(weight > 0)
     drawn = torch.randperm(len(usable), generator=generator(seed))[:ROWS].sort().values.numpy()
     rows = usable[drawn]
-    seen = resampled(fit, evidence, resampler)
-    moved = None if seen is None or evidence.beside is None else seen.without_own(fit.data, evidence.slope)
+    moves = resampled(fit, evidence, resampler)
+    moved = None if moves is None or evidence.beside is None else moves.without_own(fit.data, evidence.slope)
     terms = _terms(evidence, errors, noise, moved, rows)
     weights = _weighed(terms, slope[rows], weight[rows], DEGREES if student else (inf,))
     spread = OutsideSpread(
-        evidence, noise, overall, standardise, errors, weights.values, values_of(points[usable], unit[usable]), seen
+        evidence, noise, overall, standardise, errors, weights.values, values_of(points[usable], unit[usable]), moves
     )
     reach = np.sqrt(np.einsum("t,tnii->ni", weights.values[: len(terms)], terms))
     return fit.auditor(
         spread,
-        _facts(evidence, weights, noise, len(rows), seen),
+        _facts(evidence, weights, noise, len(rows), moves),
         noise=False,
         degrees=weights.degrees,
         ranked=RankedRows(np.abs(slope[rows]) / reach, cv_plus(evidence, fit.data)),
-        inverted=None if seen is None else seen.inverted,
-        objective=None if seen is None else seen.objective,
+        inverted=None if moves is None else moves.inverted,
+        objective=None if moves is None else moves.objective,
         source=evidence.source,
-        lens=None if seen is not None else witness_lens(fit.model, fit.data, evidence, resampler),
+        lens=None if moves is not None else witness_lens(fit.model, fit.data, evidence, resampler),
     )
 
 
 def _weighed(terms: Array, residual: Array, weight: Array, degrees: Sequence[float]) -> Weights:
-    """Of all terms (4,): where witnesses speak alone, their disagreement is added as it is, and nothing else.
+    """Weights of all terms (4,). A disagreement that is not among the `terms` has weight one, resampling zero.
 
-    Resampling has a weight where left-out rows are more likely by it than chance would have it.
+    Resampling gets a weight only where it makes left-out rows more likely by more than `GAIN`.
     """
-    found = fit_weights(terms[:3], residual, weight, [0.0] * len(terms[:3]), degrees)
+    weights = fit_weights(terms[:3], residual, weight, [0.0] * len(terms[:3]), degrees)
     if len(terms) == len(TERMS):
         more = fit_weights(terms, residual, weight, [0.0] * len(terms), degrees)
-        found = more if more.nll < found.nll - GAIN else found
-    return replace(found, values=np.append(found.values, [1.0, 0.0][len(found.values) - 2 :]))
+        weights = more if more.nll < weights.nll - GAIN else weights
+    return replace(weights, values=np.append(weights.values, [1.0, 0.0][len(weights.values) - 2 :]))
 
 
 def _terms(evidence: Evidence, errors: ErrorModel, noise: Array, moved: Tensor | None, rows: np.ndarray) -> Array:
-    """At left-out rows: (t, s, k, k)."""
+    """The terms at left-out rows: (t, s, k, k)."""
     expected = error_covariance(torch.from_numpy(errors.out_of_bag[rows]), torch.from_numpy(noise)).numpy()
-    found = [np.broadcast_to(noise, expected.shape), expected]
+    terms = [np.broadcast_to(noise, expected.shape), expected]
     if evidence.beside is not None:
-        found.append(outer(evidence.prediction - evidence.beside).numpy()[rows])
+        terms.append(outer(evidence.prediction - evidence.beside).numpy()[rows])
     if moved is not None:
-        found.append(moved.numpy()[rows])
-    return np.stack(found)
+        terms.append(moved.numpy()[rows])
+    return np.stack(terms)
 
 
-def _facts(evidence: Evidence, weights: Weights, noise: Array, rows: int, seen: Resampled | None) -> dict[str, object]:
+def _facts(evidence: Evidence, weights: Weights, noise: Array, rows: int, moves: Resampled | None) -> dict[str, object]:
     return {
-        **({} if seen is None else seen.inverted.describe()),
+        **({} if moves is None else moves.inverted.describe()),
         **evidence.describe(),
         "weights": dict(zip(TERMS, weights.values.tolist(), strict=True)),
         "degrees": weights.degrees,

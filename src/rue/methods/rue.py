@@ -1,4 +1,4 @@
-"""Resampling Uncertainty Estimation as the paper's Algorithm 1 has it."""
+"""Resampling Uncertainty Estimation: Algorithm 1 of the paper."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ MEANING = Meaning(
 
 @dataclass(frozen=True)
 class RUE:
-    """b resampled parameter vectors, one Newton step each, pushed through the network.
+    """The spread of the predictions of b resampled parameter vectors, each one Newton step from the trained one.
 
     The defaults are the paper's: the Hessian, lifted so that every eigenvalue is at least one, and
     multinomial weights. `score` is the members' standard deviation.

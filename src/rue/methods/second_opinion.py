@@ -1,4 +1,4 @@
-"""What an honest model says of classes, beside the audited one."""
+"""A second opinion on classes: the probabilities of an honest model, mixed with those of the audited one."""
 
 from dataclasses import dataclass, field, replace
 from math import exp
@@ -13,22 +13,22 @@ from rue.core.concepts import Decision, Inputs
 from rue.core.nested import leaves
 from rue.data.rows import Rows
 
-APART = 0.05  # nats a row between the model's own probabilities and an honest model's: their share falls by e
+APART = 0.05  # nats per row: if the model differs so much from the honest one, the weight of its own falls by e
 
 
 @dataclass(frozen=True)
 class SecondOpinion:
-    """Probabilities of the honest model, at the temperature its left-out rows ask for, and what they count."""
+    """The honest model's probabilities, at the temperature that suits its left-out rows, and their share."""
 
     honest: Honest = field(repr=False)
     unit: float  # a squared temperature
-    usual: Tensor = field(repr=False)  # (classes,), how often they are among the training rows
-    rows: int  # it learnt from: with one more of the usual kind, it is never surer than so many can make it
-    share: float = 0.5  # of the averaged probability; the model's own have the rest
+    usual: Tensor = field(repr=False)  # (classes,), their frequencies among the training rows
+    rows: int  # training rows; one more row, divided by class frequencies, keeps probabilities away from zero
+    share: float = 0.5  # its weight in the averaged probability; the model's own has the rest
 
     @classmethod
     def of(cls, decision: Decision, honest: Honest, left_out: Tensor, data: Rows) -> "SecondOpinion":
-        """At the temperature that its left-out logits (n, k) ask for."""
+        """Fit the temperature to its left-out logits (n, k)."""
         targets = targets_of(data)
         shares = (data.weight / data.weight.sum()).to(left_out)
         unit, limit = best_temperature(decision, left_out, targets, shares)
@@ -36,32 +36,32 @@ class SecondOpinion:
         return cls(honest, 1.0 if limit else unit, usual, data.units)
 
     def beside(self, own: Shrinkage, entropy: float) -> "SecondOpinion":
-        """Half where the model's own agree, all where they are far from it, or say nothing."""
+        """Set the share: half where the model's own probabilities agree, all where they differ much or are useless."""
         apart = max(0.0, own.nll - entropy)
         return replace(self, share=1.0 if own.limit else 1 - 0.5 * exp(-apart / APART))
 
     def tempered(self, decision: Decision, logits: Tensor) -> Tensor:
         """Probabilities (c, classes) of its logits (c, k)."""
-        said = probability(decision, logits / self.unit**0.5)
-        return (self.rows * said + self.usual.to(said)) / (self.rows + 1)
+        shares = probability(decision, logits / self.unit**0.5)
+        return (self.rows * shares + self.usual.to(shares)) / (self.rows + 1)
 
     def wanted(self, decision: Decision, logits: Tensor, weight: Tensor) -> tuple[Tensor, float]:
-        """Its probabilities as targets that another model is to agree with, and the least loss that one could have."""
-        said = self.tempered(decision, logits)
-        targets = said[:, 1:] if decision == "signs" and logits.shape[1] == 1 else said
-        share = (weight / weight.sum()).to(said)
-        return targets, -float(share @ log_likelihood(decision, said, targets))
+        """Its probabilities as targets for another model, and the least loss that model could reach: their entropy."""
+        shares = self.tempered(decision, logits)
+        targets = shares[:, 1:] if decision == "signs" and logits.shape[1] == 1 else shares
+        weights = (weight / weight.sum()).to(shares)
+        return targets, -float(weights @ log_likelihood(decision, shares, targets))
 
     def probability(self, decision: Decision, inputs: Inputs) -> Tensor:
-        """What it says itself: (c, classes)."""
+        """The honest model's own probabilities (c, classes)."""
         return self.tempered(decision, self.honest(inputs))
 
-    def mixed(self, own: Tensor, said: Tensor) -> Tensor:
-        """Probabilities (c, classes) between the audited model's and those it said."""
-        return (1 - self.share) * own + self.share * said
+    def mixed(self, own: Tensor, theirs: Tensor) -> Tensor:
+        """The weighted mean (c, classes) of the audited model's probabilities and the honest model's."""
+        return (1 - self.share) * own + self.share * theirs
 
 
 def targets_of(data: Rows) -> Tensor:
-    """Labels of all training rows; where they are weighted, weights come after them."""
-    found: Tensor = leaves(joined([batch.targets for batch in data.batches()]))[0]
-    return found
+    """The labels of all training rows: the first part of the targets, which may also hold weights."""
+    labels: Tensor = leaves(joined([batch.targets for batch in data.batches()]))[0]
+    return labels

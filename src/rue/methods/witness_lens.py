@@ -1,4 +1,4 @@
-"""Why, where a model is known by its predictions alone: by the training rows that decide what a witness says."""
+"""Explanations for a model known by its predictions alone: the training rows that decide a witness's prediction."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,37 +27,37 @@ from rue.models.trees.leaf_influence import leaf_influence
 
 @dataclass(frozen=True)
 class Leaves:
-    """Where inputs end in the trees of a witness."""
+    """The leaves that inputs fall into, in the trees of a witness (a forest grown on the same rows)."""
 
     witness: ForestModel = field(repr=False)
 
     @cached_property
     def counts(self) -> Whole:
-        """Leaves of each tree (T,)."""
+        """The number of leaves of each tree (T,)."""
         return np.array([tree.tree_.n_leaves for tree in self.witness.forest.estimators_], dtype=np.int64)
 
     @cached_property
     def ends(self) -> list[NDArray[np.bool_]]:
-        """Of each tree, which nodes are leaves."""
+        """For each tree, which nodes are leaves."""
         return [tree.tree_.children_left == -1 for tree in self.witness.forest.estimators_]
 
     @cached_property
     def means(self) -> Array:
-        """Of all leaves (d, k), in the units of the targets."""
+        """The means of all leaves (d, k), in the units of the targets."""
         trees = zip(self.witness.forest.estimators_, self.ends, strict=True)
-        found = np.concatenate([tree.tree_.value[end].reshape(end.sum(), -1) for tree, end in trees])
+        means = np.concatenate([tree.tree_.value[end].reshape(end.sum(), -1) for tree, end in trees])
         units = self.witness.units
-        return found * units.scale + units.mean if self.witness.decision is None else found
+        return means * units.scale + units.mean if self.witness.decision is None else means
 
     def leaf(self, inputs: Inputs) -> Tensor:
-        """Places (c, T) among the leaves of all trees."""
+        """The numbers (c, T) of the leaves, counted through all trees."""
         points = self.witness.standardise(coordinates(inputs)).astype(np.float32)
         nodes = np.asarray(self.witness.forest.apply(points)).reshape(len(points), -1)
         numbers = [(np.cumsum(end) - 1)[nodes[:, t]] for t, end in enumerate(self.ends)]
         return torch.from_numpy(np.stack(numbers, axis=1) + np.cumsum(self.counts) - self.counts)
 
     def in_bag(self, weight: Array) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
-        """By tree, for rows as they were given: trees draw them in an order of their own."""
+        """For each tree, weights and membership of the rows in the given order; the forest has them in another."""
         place = self.witness.place
         back = np.argsort(place)
         for used, seen in in_bag(self.witness.forest, weight[place]):
@@ -66,7 +66,7 @@ class Leaves:
 
 @dataclass(frozen=True)
 class WitnessLens:
-    """The leaves of a witness, read when somebody asks."""
+    """The influence of training rows through the leaves of a witness, computed when first needed."""
 
     leaves: Leaves = field(repr=False)
     model: Model = field(repr=False)
@@ -75,31 +75,31 @@ class WitnessLens:
 
     @property
     def whose(self) -> str:
-        """Who is looked at."""
+        """The name of the model that is explained."""
         return "the forest"
 
     @property
     def residual(self) -> Array:
-        """Out of the bag."""
+        """Out-of-bag residuals."""
         return self._inside.residual
 
     @property
     def prediction(self) -> Array:
-        """Out of the bag, shares of classes as logits."""
-        found = self._inside.prediction
+        """Out-of-bag predictions; for classes, the logarithms of their shares."""
+        prediction = self._inside.prediction
         witness = self.leaves.witness
-        return found if witness.decision is None else np.log(np.clip(found, witness.least, None))
+        return prediction if witness.decision is None else np.log(np.clip(prediction, witness.least, None))
 
     def usual(self, output: int) -> Usual | None:
-        """As the leaves have it."""
+        """Delegates to the leaves' lens."""
         return self._inside.usual(output)
 
     def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
-        """As the leaves have it."""
+        """Delegates to the leaves' lens."""
         return self._inside.without(inputs, contrast, rows)
 
     def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
-        """As the leaves have it."""
+        """Delegates to the leaves' lens."""
         return self._inside.look(inputs, contrast)
 
     @cached_property
@@ -116,7 +116,7 @@ class WitnessLens:
 
 
 def witness_lens(model: Model, data: Rows, evidence: Evidence, resampler: Resampler) -> WitnessLens | None:
-    """None where no forest is among the witnesses."""
+    """The lens of the forest among the witnesses; None where there is none."""
     honest = evidence.honest
     witness = honest.first if isinstance(honest, Mixed) else honest
     return WitnessLens(Leaves(witness), model, data, resampler) if isinstance(witness, ForestModel) else None

@@ -1,4 +1,4 @@
-"""What was trained: one adapter file for each library, and `wrap`, which chooses it."""
+"""Adapters that turn trained models of each library into `Model`, and `wrap`, which chooses the adapter."""
 
 from rue.models.wrapping import adapter, best_known, predicts, wrap
 

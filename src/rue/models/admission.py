@@ -1,4 +1,4 @@
-"""What is refused, with advice, before anything is computed: models that cannot be audited as they stand."""
+"""Checks of a model before anything is computed: models that cannot be audited are refused, with advice."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def admit(model: Model, inputs: Inputs, targets: Any) -> None:
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    """Equal, missing values where missing values are."""
+    """Whether two tensors are equal, with NaN at the same places."""
     return torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())
 
 
@@ -70,7 +70,7 @@ def shapes(tree: Any) -> str:
 
 
 def _admit_logits(model: Model, outputs: Tensor) -> None:
-    """Refuse probabilities where logits are wanted: the loss would make probabilities of them once more."""
+    """Refuse probabilities where logits are wanted: the loss would apply a softmax to them again."""
     if model.family.decision != "largest" or outputs.shape[1] < 2:
         return
     if bool((outputs >= 0).all()) and bool(((outputs.sum(-1) - 1).abs() < 1e-5).all()):
@@ -81,7 +81,7 @@ def _admit_logits(model: Model, outputs: Tensor) -> None:
 
 
 def _admit_loss(model: Model, inputs: Inputs, targets: Any) -> None:
-    """One finite value per example, its own, that depends on the outputs as the outputs do on theta."""
+    """Refuse a loss that is not one finite value per example, independent of other rows and differentiable in theta."""
     n = len(leaves(inputs)[0])
     with torch.enable_grad(), described(f"the loss could not take the outputs and targets of {shapes(targets)}"):
         outputs = model.predict(model.theta.detach().requires_grad_(), inputs)

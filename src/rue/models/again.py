@@ -1,4 +1,4 @@
-"""Training an estimator once more: an unfitted copy with the settings it ended with, on some of its rows."""
+"""Training an estimator again: an unfitted copy with the settings the fit ended with, trained on some of its rows."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from rue.core.errors import DataError
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of a fitted estimator, trained on rows (their numbers) of the data it was trained on."""
+    """Makes copies of a fitted estimator, each trained on some rows of the data the estimator was trained on."""
 
     estimator: Any = field(repr=False)
     X: Any = field(repr=False)
@@ -23,16 +23,16 @@ class Copies:
     seed: int
 
     def __call__(self, rows: Whole) -> Any:
-        """A copy, fitted; the estimator itself is not touched."""
+        """A copy, fitted on the rows with these numbers; the estimator itself does not change."""
         copy = unfitted(self.estimator, self.seed)
-        given = _told_at_fit(self.estimator)
+        given = _fit_arguments(self.estimator)
         if self.weight is not None:
             given[_weight_name(copy)] = self.weight[rows]
         return copy.fit(some_rows(self.X, rows), some_rows(self.y, rows), **given)
 
 
 def copies(estimator: Any, X: Any, y: Any, weight: NDArray[np.float64] | None, seed: int) -> Copies | None:
-    """None where no copy can be made that would have been trained alike."""
+    """A maker of copies; None where a copy would not be trained as the estimator was."""
     if not (hasattr(estimator, "get_params") and hasattr(estimator, "fit")) or _frozen(estimator):
         return None
     if weight is not None and _weight_name(estimator) is None:
@@ -41,7 +41,7 @@ def copies(estimator: Any, X: Any, y: Any, weight: NDArray[np.float64] | None, s
 
 
 def unfitted(estimator: Any, seed: int = 0) -> Any:
-    """A clone; of a search what it chose, and of boosting with early stopping as many trees as it kept."""
+    """A clone: of a search, of the estimator it chose; of boosting with early stopping, with the trees it kept."""
     from sklearn.base import clone
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.model_selection._search import BaseSearchCV
@@ -49,8 +49,8 @@ def unfitted(estimator: Any, seed: int = 0) -> Any:
 
     if isinstance(estimator, BaseSearchCV):
         return unfitted(estimator.best_estimator_, seed)
-    ours = type(estimator).__module__.startswith("catboost")  # whose settings scikit-learn cannot clone
-    copy = estimator if ours else clone(estimator)
+    catboost = type(estimator).__module__.startswith("catboost")  # scikit-learn cannot clone its settings
+    copy = estimator if catboost else clone(estimator)
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         copy.set_params(**{name: unfitted(last, seed)})
@@ -70,16 +70,16 @@ def _lightgbm(fitted: Any, copy: Any) -> Any:
 
 
 def _xgboost(fitted: Any, copy: Any) -> Any:
-    asked = fitted.callbacks or []
-    other = [one for one in asked if type(one).__name__ != "EarlyStopping"]
-    if fitted.early_stopping_rounds is None and len(other) == len(asked):
+    callbacks = fitted.callbacks or []
+    other = [callback for callback in callbacks if type(callback).__name__ != "EarlyStopping"]
+    if fitted.early_stopping_rounds is None and len(other) == len(callbacks):
         return copy
     kept = fitted.get_booster().best_iteration + 1
     return copy.set_params(n_estimators=kept, early_stopping_rounds=None, callbacks=other or None)
 
 
 def _catboost(fitted: Any, copy: Any) -> Any:
-    """Its rate is chosen by the number of trees and rows: the one that was used stays."""
+    """CatBoost derives its learning rate from the numbers of trees and rows: keep the one that was used."""
     stopping = ("early_stopping_rounds", "use_best_model", "iterations", "n_estimators", "num_boost_round", "num_trees")
     kept = {name: value for name, value in copy.get_params().items() if not name.startswith(("od_", *stopping))}
     categories = fitted.get_cat_feature_indices()
@@ -91,24 +91,24 @@ def _catboost(fitted: Any, copy: Any) -> Any:
 STOPPED: dict[str, Callable[[Any, Any], Any]] = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
 
 
-def _told_at_fit(estimator: Any) -> dict[str, Any]:
-    """Settings that `fit` was given and clones have not: the categorical columns of LightGBM."""
+def _fit_arguments(estimator: Any) -> dict[str, Any]:
+    """Arguments of `fit` that a clone does not have: the categorical columns of LightGBM."""
     from sklearn.model_selection._search import BaseSearchCV
     from sklearn.pipeline import Pipeline
 
     if isinstance(estimator, BaseSearchCV):
-        return _told_at_fit(estimator.best_estimator_)
+        return _fit_arguments(estimator.best_estimator_)
     prefix, last = "", estimator
     if isinstance(estimator, Pipeline):
         prefix, last = f"{estimator.steps[-1][0]}__", estimator.steps[-1][1]
     if not any(kind.__module__.startswith("lightgbm") for kind in type(last).__mro__):
         return {}
-    found = re.search(r"\[categorical_feature: ([\d,]+)\]", last.booster_.model_to_string())
-    return {f"{prefix}categorical_feature": [int(one) for one in found[1].split(",")]} if found else {}
+    columns = re.search(r"\[categorical_feature: ([\d,]+)\]", last.booster_.model_to_string())
+    return {f"{prefix}categorical_feature": [int(column) for column in columns[1].split(",")]} if columns else {}
 
 
 def _frozen(estimator: Any) -> bool:
-    """Whether a part of it would not be trained again, and would remember the rows left out."""
+    """Whether a part of it would not be trained again, so that it would still depend on left-out rows."""
     from sklearn.frozen import FrozenEstimator
 
     if getattr(estimator, "cv", None) == "prefit":
@@ -118,7 +118,7 @@ def _frozen(estimator: Any) -> bool:
 
 
 def _weight_name(estimator: Any) -> Any:
-    """How `fit` calls the weights of rows; None where it takes none."""
+    """The name of `fit`'s argument for the weights of rows; None where it has none."""
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import has_fit_parameter
 

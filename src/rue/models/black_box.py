@@ -1,4 +1,4 @@
-"""Any object with `predict`: nothing is known of it but what it says of inputs."""
+"""The adapter for any object with `predict`: nothing is used but its predictions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -20,19 +20,19 @@ from rue.models.labels import label_codes
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points, described, table
 
-SAID = "said"  # the part of the inputs that is the model's own word on them
-LEAST = 1e-6  # of a probability, before its logarithm is taken
-OFF = 1e-3  # that probabilities may be below zero, or their sum away from one
-SURE = 0.9  # the probability of a label, where a classifier says nothing but labels
+SAID = "said"  # the key of the model's predictions among the inputs
+LEAST = 1e-6  # smaller probabilities are raised to this before the logarithm is taken
+OFF = 1e-3  # probabilities may be negative by so much, and their sum may differ from one by so much
+SURE = 0.9  # the probability given to the label of a classifier that predicts labels only
 
 
 @dataclass(frozen=True)
 class BlackBoxCore:
-    """Outputs are what the model said when its inputs were read: numbers, or logarithms of probabilities."""
+    """Outputs are the predictions made when the inputs were read: numbers, or logarithms of probabilities."""
 
     name: str
-    loss: Loss  # that outputs are judged by: squared error, or cross entropy
-    why: str | None = None  # no more is known of it
+    loss: Loss  # squared error, or cross entropy
+    why: str | None = None  # the reason why only its predictions are used
 
     @property
     def theta(self) -> Tensor:
@@ -41,16 +41,16 @@ class BlackBoxCore:
 
     @property
     def family(self) -> Family:
-        """As the loss has it, but that there are no gradients."""
+        """The family of the loss, without gradients."""
         return replace(self.loss.family, gradients=False, stationary=False)
 
-    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002  there are none
-        """What was said when the inputs were read (m, k)."""
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:  # noqa: ARG002  there are no parameters
+        """The predictions made when the inputs were read (m, k)."""
         outputs: Tensor = inputs[SAID]
         return outputs
 
     def describe(self) -> Facts:
-        """That there is nothing inside to see."""
+        """The entries for an audit's facts."""
         return {
             "loss": self.loss.name,
             "l2": None,
@@ -61,40 +61,40 @@ class BlackBoxCore:
         }
 
     def contents(self) -> Iterator[str | Tensor]:
-        """Nothing but that there are no parameters; who tells two black boxes apart asks for their predictions."""
+        """No parameters: two black boxes can only be told apart by their predictions."""
         yield ""
         yield self.theta
 
 
 @dataclass(frozen=True)
 class BlackBoxBoundary:
-    """Asks the model when inputs are read, and keeps its answers beside the points of the table."""
+    """Calls the model when inputs are read, and keeps its predictions beside the points of the table."""
 
     name: str
-    says: Callable[[Any], Array] = field(repr=False)  # raw inputs (m, ...) to outputs (m, k)
-    labels: Callable[[Any], NDArray[Any]] | None = field(default=None, repr=False)  # what a classifier decides
+    says: Callable[[Any], Array] = field(repr=False)  # from raw inputs (m, ...) to outputs (m, k)
+    labels: Callable[[Any], NDArray[Any]] | None = field(default=None, repr=False)  # from raw inputs to labels
     classes: NDArray[Any] | None = field(default=None, repr=False)
     response: ClassVar[None] = None
 
     @property
     def answer(self) -> Callable[[Any], NDArray[Any]] | None:
-        """The labels of a classifier; numbers are the outputs."""
+        """The labels of a classifier; None for numbers, where the outputs are the predictions."""
         return None if self.labels is None else self._decided
 
-    def read(self, core: BlackBoxCore, inputs: Any) -> Inputs:  # noqa: ARG002  as the others
-        """Ask the model, and keep what it said beside the points and levels of the table."""
+    def read(self, core: BlackBoxCore, inputs: Any) -> Inputs:  # noqa: ARG002  the signature of all boundaries
+        """Predict, and keep the predictions beside the points and levels of the table."""
         if isinstance(inputs, Dataset | DataLoader):
             raise DataError(f"{self.name} predicts tables, not loaders; give an array or a data frame")
         raw = table(inputs)
         if not raw.shape[0]:
             raise DataError("there are no rows; give at least one")
-        said = _asked(self.says, raw, self.name)
-        if said.ndim != 2 or len(said) != raw.shape[0]:
+        outputs = _asked(self.says, raw, self.name)
+        if outputs.ndim != 2 or len(outputs) != raw.shape[0]:
             raise ShapeError(
-                f"{self.name} said something of shape {said.shape} of {raw.shape[0]} rows, expected a number, or "
-                "one for each target or class, for every row"
+                f"{self.name} returned predictions of shape {outputs.shape} for {raw.shape[0]} rows, expected one row "
+                "of numbers for each: one number, or one for each target or class; make predict return that"
             )
-        return {SAID: torch.from_numpy(said), **as_points(described(raw))}
+        return {SAID: torch.from_numpy(outputs), **as_points(described(raw))}
 
     def read_targets(self, core: BlackBoxCore, targets: Any) -> Any:
         """Numbers (n, k), or the places of labels among the classes (n,)."""
@@ -117,18 +117,18 @@ def _model(core: BlackBoxCore, boundary: BlackBoxBoundary, estimator: Any) -> Mo
 
 
 def read(model: Any, loss: Any, l2: Any, why: str | None = None) -> Model:
-    """An object with `predict`; one with `predict_proba` or `classes_`, or a loss of classes, is a classifier."""
+    """Wrap an object with `predict`; with `predict_proba`, `classes_` or a loss of classes it is a classifier."""
     name = type(model).__name__
     if l2 is not None:
         raise SettingError(f"{name} is known by its predictions alone, so that no penalty can be stated; leave l2 out")
-    told = None if loss is None else as_loss(loss)
-    if told is not None and told.name not in ("squared_error", "cross_entropy"):
+    given = None if loss is None else as_loss(loss)
+    if given is not None and given.name not in ("squared_error", "cross_entropy"):
         raise SettingError(
             f'{name} is known by its predictions alone; say loss="squared_error" where these are numbers, '
-            f'"cross_entropy" where they are classes, or nothing, got {told.name!r}'
+            f'"cross_entropy" where they are classes, or nothing, got {given.name!r}'
         )
-    numbers = told is not None and told.family.gaussian
-    if not numbers and (told is not None or _classifies(model)):
+    numbers = given is not None and given.family.gaussian
+    if not numbers and (given is not None or _classifies(model)):
         return _classifier(model, name, why)
     boundary = BlackBoxBoundary(name, lambda raw: _columns(model.predict(raw)))
     return _model(BlackBoxCore(name, squared_error(), why), boundary, model)
@@ -143,14 +143,14 @@ def _classifier(model: Any, name: str, why: str | None) -> Model:
             f"{name} does not say which classes it knows; give it the attribute classes_, its labels in the order of "
             "the columns of predict_proba"
         )
-    known = np.asarray(classes)
-    says = _probabilities(model, known) if hasattr(model, "predict_proba") else _sure(model, known)
-    decides = partial(_decided, model, says, known)
-    return _model(BlackBoxCore(name, cross_entropy(), why), BlackBoxBoundary(name, says, decides, known), model)
+    labels = np.asarray(classes)
+    says = _probabilities(model, labels) if hasattr(model, "predict_proba") else _sure(model, labels)
+    decides = partial(_decided, model, says, labels)
+    return _model(BlackBoxCore(name, cross_entropy(), why), BlackBoxBoundary(name, says, decides, labels), model)
 
 
 def _decided(model: Any, says: Callable[[Any], Array], classes: NDArray[Any], raw: Any) -> NDArray[Any]:
-    """Labels (m,): what the model predicts, else its most probable class."""
+    """Labels (m,): the model's predictions if it has `predict`, else its most probable classes."""
     if hasattr(model, "predict"):
         return np.asarray(model.predict(raw))
     return np.asarray(classes[says(raw).argmax(1)])
@@ -158,8 +158,8 @@ def _decided(model: Any, says: Callable[[Any], Array], classes: NDArray[Any], ra
 
 def _probabilities(model: Any, classes: NDArray[Any]) -> Callable[[Any], Array]:
     def says(raw: Any) -> Array:
-        found = _columns(model.predict_proba(raw))
-        shares = np.hstack([1 - found, found]) if found.shape[1] == 1 and len(classes) == 2 else found
+        columns = _columns(model.predict_proba(raw))
+        shares = np.hstack([1 - columns, columns]) if columns.shape[1] == 1 and len(classes) == 2 else columns
         if shares.shape[1] != len(classes):
             raise ShapeError(
                 f"predict_proba has {shares.shape[1]} columns for {len(classes)} classes; give one for each, in the "
@@ -169,8 +169,9 @@ def _probabilities(model: Any, classes: NDArray[Any]) -> Callable[[Any], Array]:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise ModelError(
-                f"predict_proba says {np.round(shares[row], 3).tolist()} of row {row} ({wrong.sum()} of {len(shares)} "
-                "rows), expected probabilities: at least zero, and a sum of one; give a model that returns them"
+                f"predict_proba returned {np.round(shares[row], 3).tolist()} for row {row} ({wrong.sum()} of "
+                f"{len(shares)} rows are wrong), expected probabilities: at least zero, and a sum of one; give a model "
+                "that returns them"
             )
         return np.asarray(np.log(np.clip(shares, LEAST, None)))
 
@@ -178,7 +179,7 @@ def _probabilities(model: Any, classes: NDArray[Any]) -> Callable[[Any], Array]:
 
 
 def _sure(model: Any, classes: NDArray[Any]) -> Callable[[Any], Array]:
-    """Labels alone say nothing of how sure they are: that is left to whoever judges them."""
+    """Outputs from labels alone: a fixed probability, because labels do not show how confident the model is."""
     rest = (1 - SURE) / max(1, len(classes) - 1)
 
     def says(raw: Any) -> Array:
@@ -206,16 +207,16 @@ def _columns(values: Any) -> Array:
             f"the model predicts {raw.dtype} where numbers were expected; a classifier has predict_proba and classes_, "
             'or classes_ and loss="cross_entropy"'
         )
-    found = raw.astype(np.float64)
-    return found[:, None] if found.ndim == 1 else found
+    numbers = raw.astype(np.float64)
+    return numbers[:, None] if numbers.ndim == 1 else numbers
 
 
 def _classifies(model: Any) -> bool:
-    """By what it has, or what scikit-learn's estimators say of themselves."""
+    """Whether the model is a classifier: by its attributes, or by the tags of scikit-learn's estimators."""
     classes = getattr(model, "classes_", None)
     if hasattr(model, "predict_proba") or (
         classes is not None and len(classes)
-    ):  # CatBoost's regressors have none of them
+    ):  # CatBoost's regressors have empty classes_
         return True
     tags = getattr(model, "__sklearn_tags__", None)
     return tags is not None and getattr(tags(), "estimator_type", None) == "classifier"

@@ -1,4 +1,4 @@
-"""A fitted estimator of another library around the core it is made of: raw tables in, its own predictions out."""
+"""The boundary of a fitted estimator: it reads raw tables for the core, and predicts by the estimator itself."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from rue.core.errors import DataError
 
 
 class Reading(Protocol):
-    """How a core takes features and encoded targets."""
+    """Reads features and encoded targets for a core."""
 
     def read(self, core: Any, inputs: Any) -> Inputs:
         """Turn features into tensors that the core takes."""
@@ -24,18 +24,18 @@ class Reading(Protocol):
 
 
 def unchanged(targets: Any) -> Any:
-    """Targets that need no encoding."""
+    """The encoding of targets that need none."""
     return targets
 
 
 @dataclass(frozen=True)
 class EstimatorBoundary:
-    """Raw tables through the estimator's own transformations, and its own predictions."""
+    """Reads raw tables by the estimator's own transformations, and predicts by the estimator itself."""
 
-    inner: Reading  # of the core
-    features: Callable[[Any], Any] = field(repr=False)  # raw inputs as `inner` reads them
+    inner: Reading  # reads features and targets for the core
+    features: Callable[[Any], Any] = field(repr=False)  # from raw inputs to features that `inner` reads
     own: Callable[[Any], NDArray[Any]] = field(repr=False)  # the estimator's predictions for raw inputs
-    encode: Callable[[Any], Any] = field(default=unchanged, repr=False)  # raw targets as `inner` reads them
+    encode: Callable[[Any], Any] = field(default=unchanged, repr=False)  # from raw targets to what `inner` reads
     response: Response | None = None
     classes: NDArray[Any] | None = field(default=None, repr=False)
 
@@ -45,13 +45,13 @@ class EstimatorBoundary:
             raise DataError("an estimator predicts tables, not loaders; audit an array or a data frame")
         try:
             return self.own(inputs)
-        except Exception as error:  # each library has its own
+        except Exception as error:  # each library raises its own errors
             raise DataError(f"the estimator cannot take these inputs: {error}; give them as in training") from error
 
     def read(self, core: Any, inputs: Any) -> Inputs:
-        """Features, as the core takes them."""
+        """Features as tensors that the core takes."""
         return self.inner.read(core, self.features(inputs))
 
     def read_targets(self, core: Any, targets: Any) -> Any:
-        """Encoded targets (labels as numbers), as the core takes them."""
+        """Encoded targets (labels as numbers) as the core's loss takes them."""
         return self.inner.read_targets(core, self.encode(targets))

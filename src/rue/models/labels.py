@@ -1,4 +1,4 @@
-"""The labels of a classifier as numbers."""
+"""Labels of a classifier, turned into numbers."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from torch import Tensor
 
 from rue.core.errors import DataError, ShapeError
 
-SHOWN = 8  # classes named in a message
+SHOWN = 8  # a message names at most so many classes
 
 
 def label_codes(labels: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
-    """The places (n,) of labels among the classes.
+    """The positions (n,) of labels among the classes.
 
     >>> label_codes(["b", "a"], np.array(["a", "b"])).tolist()
     [1, 0]
     """
-    from pandas import factorize  # tells 1 from "1"
+    from pandas import factorize  # it keeps 1 and "1" apart
 
     values = label_column(labels)
     numbered = {label: number for number, label in enumerate(classes.tolist())}
@@ -33,7 +33,7 @@ def label_codes(labels: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def label_column(labels: Any) -> NDArray[Any]:
-    """One label for each row, (n,)."""
+    """Labels as an array, one for each row (n,)."""
     values = np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if values.ndim != 1:

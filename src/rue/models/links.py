@@ -1,4 +1,4 @@
-"""From outputs to predictions where an estimator predicts a mean and its outputs are not that mean."""
+"""Inverse link functions, which turn the outputs of a model into the mean that its estimator predicts."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Raw leaves of inputs and targets as tensors: arrays, tensors, data frames, columns."""
+"""Inputs and targets as tensors, read from arrays, tensors, data frames and columns."""
 
 from typing import Any
 
@@ -10,9 +10,10 @@ from rue.core.errors import DataError, DeviceError
 
 
 def read_leaf(leaf: Any, like: Tensor, *, whole_numbers_in_frames: bool) -> Tensor:
-    """A tensor beside `like`, floating values in its dtype, all of them finite.
+    """A tensor on the device of `like`, with floating values in its dtype; values that are not finite are refused.
 
-    Whole numbers stay whole, as tokens and labels must; in a data frame of inputs they are features.
+    Integers stay integers, as tokens and labels must. `whole_numbers_in_frames` says whether they do in data frames
+    too, where they are otherwise features.
     """
     tensor = leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, whole_numbers_in_frames)
     if tensor.layout is not torch.strided:
@@ -42,7 +43,7 @@ def _as_tensor(leaf: Any, whole_numbers_in_frames: bool) -> Tensor:
     frame = hasattr(leaf, "to_numpy")  # pandas and polars tables and columns
     array = _frame_values(leaf) if frame else leaf
     if isinstance(array, np.ma.MaskedArray):
-        raise DataError("an array is masked, and what is masked would be used; drop or impute it")
+        raise DataError("an array is masked, but masked values would be used like others; drop or impute them")
     if not isinstance(array, np.ndarray):
         raise DataError(
             f"cannot read {type(leaf).__name__}; give an array, a tensor or a data frame (np.asarray of a list, a "
@@ -62,7 +63,7 @@ def _as_tensor(leaf: Any, whole_numbers_in_frames: bool) -> Tensor:
 
 
 def _frame_values(table: Any) -> Any:
-    """A table's values; numbers, truth values and nullable numbers side by side are numbers."""
+    """A table's values; columns of numbers, booleans and nullable numbers together are numbers."""
     array = table.to_numpy()
     if array.dtype != object:
         return array
@@ -73,7 +74,7 @@ def _frame_values(table: Any) -> Any:
 
 
 def _named(table: Any) -> str:
-    """Which columns of a frame are not numbers."""
+    """The columns of a frame that are not numbers, for a message."""
     kinds = getattr(table, "dtypes", None)
     if kinds is None or not hasattr(kinds, "items"):
         return ""

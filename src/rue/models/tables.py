@@ -1,4 +1,4 @@
-"""Raw tables as tree libraries take them, as stored models number them, and as points to measure distances on."""
+"""Raw tables as tree libraries take them, with the columns of stored models, and as points for distances."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,17 +15,17 @@ from rue.core.errors import DataError, ModelError
 
 
 def table(inputs: Any) -> Any:
-    """A frame or an array, as an estimator takes it."""
+    """Inputs as a frame or an array with two dimensions, as estimators take them."""
     if isinstance(inputs, Tensor):
         inputs = inputs.detach().cpu().numpy()
-    found = inputs if hasattr(inputs, "columns") or hasattr(inputs, "toarray") else np.asarray(inputs)
-    if found.ndim != 2:
-        raise DataError(f"inputs have {found.ndim} dimensions, expected a table of rows and features (n, p)")
-    return found
+    raw = inputs if hasattr(inputs, "columns") or hasattr(inputs, "toarray") else np.asarray(inputs)
+    if raw.ndim != 2:
+        raise DataError(f"inputs have {raw.ndim} dimensions, expected a table of rows and features (n, p)")
+    return raw
 
 
 def stored(path: Path) -> bytes:
-    """A model file, or what to do where there is none."""
+    """The contents of a model file, or an error with advice."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -33,12 +33,12 @@ def stored(path: Path) -> bytes:
 
 
 def named(raw: Any, names: Sequence[str], where: str) -> Any:
-    """A frame with the columns that a stored model was trained on, in its order; arrays go by position."""
+    """A frame with the columns that a stored model was trained on, in its order; arrays are taken by position."""
     if not hasattr(raw, "columns"):
         return raw
     own = [str(name).replace(" ", "_") for name in raw.columns]
     if not names or own == list(names) or not set(own) & set(names):
-        return raw  # the same, or names that say nothing (Column_0, f0)
+        return raw  # the same names, or generic ones (Column_0, f0)
     missing = [name for name in names if name not in own]
     if missing:
         raise DataError(f"{where} was trained on columns that the inputs lack: {', '.join(missing[:5])}")
@@ -46,34 +46,34 @@ def named(raw: Any, names: Sequence[str], where: str) -> Any:
 
 
 def recoded(raw: Any, categories: Sequence[Sequence[Any]]) -> Any:
-    """A frame whose categorical columns are numbered as in training."""
-    found = [name for name in getattr(raw, "columns", []) if hasattr(raw[name], "cat")]
-    if not found:
+    """A frame whose categorical columns have the codes they had in training."""
+    categorical = [name for name in getattr(raw, "columns", []) if hasattr(raw[name], "cat")]
+    if not categorical:
         return raw
-    if len(found) != len(categories):
+    if len(categorical) != len(categories):
         raise DataError(
-            f"the inputs have {len(found)} categorical columns, the stored model {len(categories)}; give the columns "
-            "of training with the types they had"
+            f"the inputs have {len(categorical)} categorical columns, the stored model {len(categories)}; give the "
+            "columns of training with the types they had"
         )
     return raw.assign(
-        **{name: raw[name].cat.set_categories(known) for name, known in zip(found, categories, strict=True)}
+        **{name: raw[name].cat.set_categories(levels) for name, levels in zip(categorical, categories, strict=True)}
     )
 
 
 def numbers(inputs: Any, dtype: Any = np.float64) -> NDArray[Any]:
-    """The table as numbers (n, p), categories of a frame by their codes; what is neither has no place in distances.
+    """The table as numbers (n, p), with categories of a frame as their codes; other columns are left out.
 
     >>> numbers([[1, 2]])
     array([[1., 2.]])
     """
-    found = table(inputs)
-    if hasattr(found, "toarray"):
-        return np.asarray(found.toarray(), dtype=dtype)
-    if not hasattr(found, "columns"):
-        return np.asarray(found, dtype=dtype) if found.dtype != object else _columns(list(found.T), len(found), dtype)
-    if hasattr(found, "to_pandas"):  # polars
-        found = found.to_pandas()
-    return _columns([found[name] for name in found.columns], len(found), dtype)
+    raw = table(inputs)
+    if hasattr(raw, "toarray"):
+        return np.asarray(raw.toarray(), dtype=dtype)
+    if not hasattr(raw, "columns"):
+        return np.asarray(raw, dtype=dtype) if raw.dtype != object else _columns(list(raw.T), len(raw), dtype)
+    if hasattr(raw, "to_pandas"):  # polars
+        raw = raw.to_pandas()
+    return _columns([raw[name] for name in raw.columns], len(raw), dtype)
 
 
 def described(inputs: Any) -> dict[str, NDArray[Any]]:
@@ -81,30 +81,30 @@ def described(inputs: Any) -> dict[str, NDArray[Any]]:
 
     The same category is the same number in every table.
     """
-    found = table(inputs)
-    found = found.to_pandas() if hasattr(found, "to_pandas") else found  # polars
-    if hasattr(found, "toarray") or not (hasattr(found, "columns") or found.dtype == object):
-        return {POINTS: numbers(found)}
-    columns = [found[name] for name in found.columns] if hasattr(found, "columns") else list(found.T)
+    raw = table(inputs)
+    raw = raw.to_pandas() if hasattr(raw, "to_pandas") else raw  # polars
+    if hasattr(raw, "toarray") or not (hasattr(raw, "columns") or raw.dtype == object):
+        return {POINTS: numbers(raw)}
+    columns = [raw[name] for name in raw.columns] if hasattr(raw, "columns") else list(raw.T)
     read = [(_number(column), column) for column in columns]
     numbered = [values for values, _ in read if values is not None]
     named = [_levels(column) for values, column in read if values is None]
-    parts = {POINTS: np.stack(numbered, axis=1) if numbered else np.zeros((len(found), 0))}
+    parts = {POINTS: np.stack(numbered, axis=1) if numbered else np.zeros((len(raw), 0))}
     return {**parts, LEVELS: np.stack(named, axis=1)} if named else parts
 
 
 def as_points(inputs: dict[str, Any]) -> dict[str, Tensor]:
-    """What `described` found, as tensors."""
-    found = {
+    """Points and levels from `described`, as tensors without NaN."""
+    parts = {
         name: torch.as_tensor(np.ascontiguousarray(inputs[name]), dtype=torch.float64)
         for name in (POINTS, LEVELS)
         if name in inputs
     }
-    return {name: torch.nan_to_num(part, torch.nan, 0.0, 0.0) for name, part in found.items()}
+    return {name: torch.nan_to_num(part, torch.nan, 0.0, 0.0) for name, part in parts.items()}
 
 
 def _number(column: Any) -> NDArray[np.float64] | None:
-    """A column of numbers (n,), missing ones NaN; None for categories and words."""
+    """A column as numbers (n,), missing ones NaN; None for categories and text."""
     if hasattr(column, "cat"):
         return None
     try:
@@ -114,7 +114,7 @@ def _number(column: Any) -> NDArray[np.float64] | None:
 
 
 def _levels(column: Any) -> NDArray[np.float64]:
-    """Categories (n,) by their labels: codes would change with the other rows of their table; missing is −1."""
+    """Categories (n,) as hashes of their labels, missing as −1: codes would depend on the other rows of the table."""
     from pandas import factorize
 
     codes, labels = factorize(np.asarray(column, dtype=object))

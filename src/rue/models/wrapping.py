@@ -1,4 +1,4 @@
-"""`wrap`: which adapter reads a model, and what is left where none can."""
+"""`wrap`: chooses the adapter that reads a model; a model that none can read is audited by its predictions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from rue.models import black_box
 from rue.models.torch.module import Penalty, wrap_module
 from rue.models.torch.unwrap import unwrap
 
-ADAPTERS = {  # the package an estimator comes from, and the file that reads it with `read(estimator, loss, l2)`
+ADAPTERS = {  # by the package of an estimator, the module whose `read(estimator, loss, l2)` reads it
     "sklearn": "sklearn.reader",
     "lightgbm": "trees.lightgbm",
     "xgboost": "trees.xgboost",
@@ -42,15 +42,15 @@ def wrap(
 
     For a module, `loss` is the `torch.nn` loss object it was trained with, read with its reduction; or a name
     ("squared_error" is ½r²), an object of `rue.losses`, or a callable `(outputs, targets) -> (n,)`. `l2` is the
-    coefficient of ½‖θ‖² in the objective that was trained: a number, or one per parameter-name glob; None where nobody
-    knows. `penalty` is any other term, a callable of the named parameters. `reduction` says whether that objective
+    coefficient of ½‖θ‖² in the objective that was trained: a number, or one per parameter-name glob; None where it is
+    unknown. `penalty` is any other term, a callable of the named parameters. `reduction` says whether that objective
     summed or averaged the example losses: a sum, unless the loss object says otherwise. `select` takes parameter-name
-    globs and leaves the rest fixed. `optimizer` is the `torch.optim` object it was trained with: it says the l2 of
-    every parameter, and which were trained. `centre` has the parameters the training started from, a state dict or a
-    module, where the penalty was ½ l2 ‖θ − centre‖².
+    globs and leaves the rest fixed. `optimizer` is the `torch.optim` object it was trained with: the l2 of every
+    parameter is read from it, and which were trained. `centre` has the parameters the training started from, a state
+    dict or a module, where the penalty was ½ l2 ‖θ − centre‖².
 
-    An estimator of another library, or the path of a stored tree ensemble, says all that by itself. Any other object
-    with `predict`, or with `predict_proba` and `classes_`, is audited by its predictions alone.
+    For an estimator of another library, or the path of a stored tree ensemble, all that is read from the model. Any
+    other object with `predict`, or with `predict_proba` and `classes_`, is audited by its predictions alone.
 
     >>> import torch
     >>> model = wrap(torch.nn.Linear(3, 1), loss="squared_error", l2={"weight": 0.5})
@@ -76,18 +76,18 @@ def wrap(
         )
     reader: Any = import_module(f"rue.models.{adapter(model)}")
     try:
-        found: Model = reader.read(model, loss, l2)
+        wrapped: Model = reader.read(model, loss, l2)
     except OpaqueError as error:
         if not predicts(model):
             raise
-        found = black_box.read(model, loss, l2, str(error))
-    return found if found.boundary.answer is None else replace(found, estimator=model)
+        wrapped = black_box.read(model, loss, l2, str(error))
+    return wrapped if wrapped.boundary.answer is None else replace(wrapped, estimator=model)
 
 
 def best_known(model: Model, asked: bool = False) -> Model:
-    """By its predictions, where parts of it are known but say nothing honest of its errors; any other as it is.
+    """The model to audit: by its predictions alone, where its parameters cannot give honest left-out errors.
 
-    So are forests, where copies, witnesses or validation rows are `asked` for.
+    Forests are audited by their predictions, too, where copies, witnesses or validation rows are `asked` for.
     """
     why = "copies, witnesses or validation rows were asked for" if asked and not model.family.joint else _blind(model)
     if why is None or not predicts(model.estimator):
@@ -104,7 +104,7 @@ def _blind(model: Model) -> str | None:
 
 
 def adapter(model: Any) -> str:
-    """The file that reads a fitted estimator: that of the first package in its ancestry we know."""
+    """The module that reads a fitted estimator: that of the first known package among its base classes."""
     if isinstance(model, str | Path):
         suffix = Path(model).suffix
         if suffix in FILES:
@@ -125,11 +125,11 @@ def adapter(model: Any) -> str:
 
 
 def predicts(model: Any) -> bool:
-    """Whether what the model says of a row can be compared with its target: clusters and ranks cannot."""
-    says = callable(getattr(model, "predict", None)) or (
+    """Whether its predictions can be compared with targets: those of clusterings and rankings cannot."""
+    can_predict = callable(getattr(model, "predict", None)) or (
         callable(getattr(model, "predict_proba", None)) and hasattr(model, "classes_")
     )
-    if isinstance(model, type) or not says or "Ranker" in type(model).__name__:
+    if isinstance(model, type) or not can_predict or "Ranker" in type(model).__name__:
         return False
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     if packages & ADAPTERS.keys() and not hasattr(model, "get_params"):

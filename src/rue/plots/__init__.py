@@ -1,6 +1,6 @@
-"""Figures for people who would rather look than read: each a function that returns a Matplotlib figure.
+"""Figures: each function returns a Matplotlib figure.
 
-Nothing is shown or kept by Matplotlib: `figure.savefig("name.png")` writes it, and a notebook shows it by itself.
+Matplotlib neither shows nor keeps it: `figure.savefig("name.png")` writes it, and a notebook shows it by itself.
 """
 
 from rue.plots.coverage import calibration, coverage_by_tercile

@@ -1,4 +1,4 @@
-"""Do intervals hold what they should?"""
+"""Figures about the coverage of intervals."""
 
 from math import inf
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from rue.plots.style import COLOURS, GREY, SMALL, one_panel, remark
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CONFIDENCE = 0.95  # of the bands and limits
+CONFIDENCE = 0.95  # the probability of the bands and limits
 THIRDS = ("lowest", "middle", "highest")
 
 
@@ -47,18 +47,18 @@ def coverage_by_tercile(
 ) -> "Figure":
     """Share of y (m,) inside intervals from lower (m,) to upper (m,), for each third of the scores (m,).
 
-    Intervals that hold their level on average may miss it where scores are high. Limits are exact, 95 %.
+    Intervals with the right coverage on average may have less where scores are high. Limits are exact, 95 %.
     """
     check_level("level", level, InputError)
     ys, lowers, uppers, scores = columns(endless=True, y=y, lower=lower, upper=upper, score=score)
     if ys.size < len(THIRDS):
         raise InputError(f"there are {ys.size} rows, expected at least one for each third; pass more rows")
     parts = np.array_split(np.argsort(scores, kind="stable"), len(THIRDS))
-    found = [evaluate.coverage(ys[part], lowers[part], uppers[part], CONFIDENCE) for part in parts]
+    thirds = [evaluate.coverage(ys[part], lowers[part], uppers[part], CONFIDENCE) for part in parts]
     figure, axes = one_panel(5.6, 4.2)
     place = np.arange(len(THIRDS))
-    value = np.array([one.value for one in found])
-    reach = np.array([(one.value - one.low, one.high - one.value) for one in found]).T
+    value = np.array([third.value for third in thirds])
+    reach = np.array([(third.value - third.low, third.high - third.value) for third in thirds]).T
     axes.axhline(level, color=COLOURS[1], linestyle="--", linewidth=1, label=f"nominal: {100 * level:g} %")
     axes.errorbar(place, value, reach, color=COLOURS[0], fmt="o", capsize=4, label="inside, with exact 95 % limits")
     named = (
@@ -66,7 +66,7 @@ def coverage_by_tercile(
         for name, part in zip(THIRDS, parts, strict=True)
     )
     axes.set_xticks(place, list(named))
-    axes.set(xlim=(-0.5, 2.5), ylim=(min(0.5, *(one.low - 0.05 for one in found)), 1.02))
+    axes.set(xlim=(-0.5, 2.5), ylim=(min(0.5, *(third.low - 0.05 for third in thirds)), 1.02))
     axes.set_xlabel("score")
     axes.set_ylabel("share of targets inside")
     remark(figure, f"n = {ys.size}")

@@ -1,4 +1,4 @@
-"""What the figures of one prediction read off an explanation."""
+"""Columns and names that the figures of one prediction take from an explanation."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from rue.explain import Explanation
 
 
 def of_rows(explanation: Explanation, **named: Any) -> list[Array]:
-    """Columns that must have a value for each training row (n,) of the explanation."""
+    """Columns (n,), checked to have a value for each training row of the explanation."""
     n = np.size(explanation.kernel)
     for name, values in named.items():
         shape = tuple(np.shape(values))
@@ -24,7 +24,7 @@ def of_rows(explanation: Explanation, **named: Any) -> list[Array]:
 
 
 def row_names(explanation: Explanation) -> list[str]:
-    """The user's own name of each training row, (n,): its unit's, with the row's number where units hold several."""
+    """The user's name of each training row: that of its unit, with the row's number where a unit has several."""
     names = [str(explanation.label[unit]) for unit in explanation.unit]
     if len(set(names)) == len(names):
         return names

@@ -1,4 +1,4 @@
-"""How a prediction and its score go along one feature."""
+"""A figure of a prediction and its score along one feature."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,11 @@ LEVEL = 0.9  # of the wide band
 def score_along(
     auditor: Auditor, row: Any, feature: int | str, values: ArrayLike, training: ArrayLike | None = None
 ) -> "Figure":
-    """The prediction and, below, the score, as one feature of one input goes through values (m,).
+    """The prediction and, below, the score of one input, with one feature set to each of the values (m,).
 
-    The row is (p,) or a data frame of one row; the feature the number or name of a column. Bands are one standard
-    deviation of resampling and the 90 % interval, where the audit has them; of a classifier, the probabilities of its
-    classes are drawn. `training` are that feature's values in the training rows (n,), a tick each.
+    The row is (p,) or a data frame of one row; the feature is the number or name of a column. Bands are one standard
+    deviation of resampling and the 90 % interval, where the audit has them; for a classifier, the probabilities of its
+    classes are drawn. `training` has that feature's values in the training rows (n,), drawn as ticks.
     """
     (grid,) = columns(values=values)
     grid = np.sort(grid)
@@ -39,10 +39,10 @@ def score_along(
     below.set_ylabel("score")
     below.set_xlabel(name)
     if training is not None:
-        (seen,) = columns(training=training)
+        (ticks,) = columns(training=training)
         for axes in (above, below):
             axes.plot(
-                seen, np.full(seen.shape, 0.015), "|", color=EDGE, markersize=5, transform=axes.get_xaxis_transform()
+                ticks, np.full(ticks.shape, 0.015), "|", color=EDGE, markersize=5, transform=axes.get_xaxis_transform()
             )
     rug = "" if training is None else "; a tick for each of their values"
     remark(
@@ -60,7 +60,7 @@ def _draw_bands(axes: "Axes", grid: Array, audit: Audit) -> None:
         )
     if audit.total_std is not None:
         lower, upper, _ = audit.interval(LEVEL)
-        ends = np.isfinite(lower) & np.isfinite(upper)  # a guaranteed interval may have none
+        ends = np.isfinite(lower) & np.isfinite(upper)  # a guaranteed interval may be infinite
         axes.fill_between(
             grid, lower, upper, where=ends, color=COLOURS[5], alpha=0.25, linewidth=0, label="90 % interval"
         )
@@ -86,19 +86,19 @@ def _draw_classes(axes: "Axes", grid: Array, audit: Audit) -> None:
 
 
 def _varied(row: Any, feature: int | str, grid: Array) -> tuple[Any, str]:
-    """The row (m times), its feature replaced by the grid (m,), and what the feature is called."""
-    if hasattr(row, "columns") and hasattr(row, "iloc"):  # of pandas; others are read as arrays
+    """The row, repeated m times with its feature replaced by the grid (m,), and the name of the feature."""
+    if hasattr(row, "columns") and hasattr(row, "iloc"):  # pandas; other frames are read as arrays
         return _varied_frame(row, feature, grid)
-    found = np.asarray(row)
-    if found.ndim == 2 and len(found) == 1:
-        found = found[0]
-    if found.ndim != 1:
-        raise ShapeError(f"row has shape {found.shape}, expected one input (p,); pass one row of the inputs")
+    values = np.asarray(row)
+    if values.ndim == 2 and len(values) == 1:
+        values = values[0]
+    if values.ndim != 1:
+        raise ShapeError(f"row has shape {values.shape}, expected one input (p,); pass one row of the inputs")
     if isinstance(feature, str):
         raise InputError(f"feature is {feature!r}, but row is an array without names; pass a column number or a frame")
-    made = np.repeat(found[None], len(grid), axis=0).astype(np.result_type(found.dtype, np.float32), copy=False)
-    made[:, _position(feature, len(found))] = grid
-    return made, f"feature {feature}"
+    varied = np.repeat(values[None], len(grid), axis=0).astype(np.result_type(values.dtype, np.float32), copy=False)
+    varied[:, _position(feature, len(values))] = grid
+    return varied, f"feature {feature}"
 
 
 def _varied_frame(row: Any, feature: int | str, grid: Array) -> tuple[Any, str]:
@@ -109,10 +109,10 @@ def _varied_frame(row: Any, feature: int | str, grid: Array) -> tuple[Any, str]:
         if isinstance(feature, str):
             raise InputError(f"feature is {feature!r}, expected one of {', '.join(map(str, names))}; name a column")
         feature = names[_position(feature, len(names))]
-    made = row.iloc[[0] * len(grid)].reset_index(drop=True)
-    whole = made[feature].dtype.kind in "iu" and np.array_equal(grid, np.round(grid))
-    made[feature] = grid.astype(made[feature].dtype) if whole else grid
-    return made, str(feature)
+    varied = row.iloc[[0] * len(grid)].reset_index(drop=True)
+    whole = varied[feature].dtype.kind in "iu" and np.array_equal(grid, np.round(grid))
+    varied[feature] = grid.astype(varied[feature].dtype) if whole else grid
+    return varied, str(feature)
 
 
 def _position(feature: int, features: int) -> int:

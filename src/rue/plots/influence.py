@@ -1,4 +1,4 @@
-"""Where the training rows lie that one prediction hangs on."""
+"""A map of the training rows that one prediction depends on."""
 
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NAMED = 10  # units whose names are written
-LARGEST = 400.0  # square points, the marker of the largest part
-INK = 20000.0  # square points, of all markers: a fifth of the axes
-SMALLEST = 3.0  # so that rows without a part are seen
-# sign of the change without the unit, marker, colour, in words
+NAMED = 10  # so many units are labelled with their names
+LARGEST = 400.0  # area of the largest marker, in square points
+INK = 20000.0  # area of all markers together, in square points: a fifth of the axes
+SMALLEST = 3.0  # area of the smallest marker, so that rows without a contribution stay visible
+# The sign of the change without the unit, its marker, colour and label.
 KINDS = (
     (1, "^", COLOURS[1], "without it, would rise"),
     (-1, "v", COLOURS[0], "without it, would fall"),
@@ -33,10 +33,10 @@ def influence_map(
     labels: tuple[str, str] = ("x", "y"),
     at: tuple[float, float] | None = None,
 ) -> "Figure":
-    """The training rows at x (n,) and y (n,), the larger the more of the prediction's variance is theirs.
+    """The training rows at x (n,) and y (n,); the area of a marker is its share of the prediction's variance.
 
-    Marker and colour say which way the prediction would change without them; the ten largest have their names. Units
-    of several rows lie at the mean of their rows. `at` is the audited input.
+    Marker and colour show which way the prediction would change without the row; the ten largest have their names.
+    Units of several rows are drawn at the mean of their rows. `at` is the audited input.
     """
     across, up = _centres(explanation, *of_rows(explanation, x=x, y=y))
     part, change = np.asarray(explanation.contribution), np.asarray(explanation.change)
@@ -83,7 +83,7 @@ def _centres(explanation: Explanation, x: Array, y: Array) -> tuple[Array, Array
 
 
 def _names(axes: "Axes", names: list[str], x: Array, y: Array) -> None:
-    """Names in a column beside the axes, where none hides another, each with a line to its marker."""
+    """Names in a column beside the axes, so that none hides another, each with a line to its marker."""
     order = np.argsort(y, kind="stable")
     heights = (np.arange(len(order)) + 0.5) / len(order)
     for unit, height in zip(order, heights, strict=True):

@@ -1,4 +1,4 @@
-"""Which training rows one prediction is made of: the kernel k(x, xᵢ) of the paper's Figure 1, panel (c)."""
+"""The training rows that matter for one prediction: the kernel k(x, xᵢ) of the paper's Figure 1, panel (c)."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
-SHOWN = 30  # rows in the strip
+SHOWN = 30  # so many rows are in the strip
 
 
 def kernel(explanation: Explanation, x: ArrayLike | None = None, at: float | None = None) -> "Figure":
     """The kernel k(x, xᵢ) (n,) of one prediction: how relevant each training row is for it.
 
-    With x (n,), the training rows' values of the one input: the kernel along it, above its coefficients, the squared
-    residuals; `at` marks the audited input. Without: a strip of the 30 rows with the largest kernel.
+    With x (n,), the training rows' values of one feature: the kernel along it and, below, its coefficients, the squared
+    residuals; `at` marks the audited input. Without x: a strip of the 30 rows with the largest kernel.
     """
     return _strip(explanation) if x is None else _along(explanation, x, at)
 

@@ -1,4 +1,4 @@
-"""How far apart the predictions of the resampled members lie."""
+"""A figure of the predictions of resampled members."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROWS = 40  # strips that can be told apart
+ROWS = 40  # more strips could not be distinguished
 
 
 def members_spread(auditor: Auditor, inputs: Any, x: ArrayLike | None = None) -> "Figure":
-    """What each of the b resampled members predicts for m inputs, beside the prediction itself.
+    """The predictions of each of the b resampled members for m inputs, and the prediction itself.
 
-    Lines along x (m,) where it is given, else a strip of dots for each of up to 40 inputs.
+    Lines along x (m,) if it is given, else a strip of dots for each of up to 40 inputs.
     """
     members = auditor.members(inputs)  # (b, m)
     if members.ndim != 2:
@@ -40,12 +40,12 @@ def members_spread(auditor: Auditor, inputs: Any, x: ArrayLike | None = None) ->
     remark(figure, f"{rows}, n = {audit.facts['n']} training rows")
     legend = axes.legend(frameon=False, fontsize=SMALL)
     for handle in legend.legend_handles:
-        handle.set_alpha(1.0)  # type: ignore[union-attr]  # faint lines are not seen alone
+        handle.set_alpha(1.0)  # type: ignore[union-attr]  # a single faint line would be invisible
     return figure
 
 
 def _places(x: ArrayLike | None, m: int) -> Array:
-    """Where each input lies: along x, or its number."""
+    """The place of each input on the axis: its x, or its number."""
     if x is None:
         if m > ROWS:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Does a score find the large errors?"""
+"""Figures that show how well a score finds large errors."""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -31,7 +31,7 @@ def auc_against_tolerance(scores: Mapping[str, ArrayLike], error: ArrayLike) -> 
 
 
 def error_after_deferral(scores: Mapping[str, ArrayLike], loss: ArrayLike) -> "Figure":
-    """Mean loss (m,) of what is kept when the highest scores (m,) are deferred, beside perfect and random deferral."""
+    """Mean loss (m,) of the rows kept when the highest scores (m,) are deferred, with perfect and random deferral."""
     figure, axes = one_panel()
     best = evaluate.risk_coverage(loss, loss)
     for (name, score), (colour, dash) in zip(scores.items(), cycle(STYLES), strict=False):

@@ -2,7 +2,7 @@
 
 from math import ceil, e, exp, log, sqrt
 
-LEVELS = tuple(10 ** (-3 * (1 - j / 100)) for j in range(1, 101))  # risks from 0.1 % to 1, each 7 % above the last
+LEVELS = tuple(10 ** (-3 * (1 - j / 100)) for j in range(1, 101))  # from 0.1 % to 1, each 7 % above the last
 
 
 def p_value(total: float, n: int, rate: float, binary: bool) -> float:
@@ -39,7 +39,7 @@ def upper_limit(total: float, n: int, tail: float, binary: bool) -> float:
 
 
 def lower_limit(total: float, n: int, tail: float, binary: bool) -> float:
-    """The same from below.
+    """Largest rate that the opposite test rejects at level tail: the expected loss lies above with confidence 1 − tail.
 
     >>> round(lower_limit(total=2, n=2, tail=0.25, binary=True), 6)
     0.5
@@ -61,5 +61,5 @@ def limit_everywhere(total: float, n: int, tail: float, binary: bool) -> float:
 
 
 def share_margin(n: int, tail: float) -> float:
-    """What the share above any threshold may exceed its share of n rows by (Dvoretzky, Kiefer, Wolfowitz, Massart)."""
+    """By how much the true share above any threshold may exceed that of n rows (Dvoretzky–Kiefer–Wolfowitz–Massart)."""
     return sqrt(log(1 / tail) / (2 * n))

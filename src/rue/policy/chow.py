@@ -24,14 +24,14 @@ class Cost(NamedTuple):
 
 
 def cheapest_threshold(rows: OrderedRows, prices: Prices) -> int | None:
-    """Index of the score with the smallest cost over the held-out rows, the lowest such; None: review everything."""
+    """Index of the lowest score with the smallest cost over the held-out rows; None to review everything."""
     costs = np.append(rows.n * prices.review, prices.error * rows.total + prices.review * (rows.n - rows.accepted))
     best = int(np.argmin(costs))
     return best - 1 if best else None
 
 
 def cost(rows: OrderedRows, index: int | None, prices: Prices, tail: float, binary: bool) -> Cost:
-    """Cost at a threshold; the limit, left out with probability tail, holds for whichever threshold was chosen."""
+    """Cost at a threshold; its upper limit, exceeded with probability tail, holds for any choice of the threshold."""
     if index is None:
         return Cost(prices.review, prices.review, prices)
     total, referred = float(rows.total[index]), 1 - float(rows.accepted[index]) / rows.n

@@ -1,4 +1,4 @@
-"""TieredDecision: the tier of each audited prediction, and what to expect of those accepted."""
+"""TieredDecision: the tier of each audited prediction, and the loss to expect from those accepted."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ class TieredDecision:
 
     @property
     def expected_loss(self) -> float | None:
-        """Summed loss to expect of the accepted, at the rate measured on held-out rows; None where none was."""
+        """Summed loss to expect from the accepted rows, at the rate measured on held-out rows; None if not measured."""
         if self.counts["accept"] == 0:
             return 0.0
         rate = self.policy.error_rate
@@ -44,7 +44,7 @@ class TieredDecision:
 
     @property
     def expected_cost(self) -> float | None:
-        """Summed cost to expect of all m rows, a refusal costing a review; None for a policy without prices."""
+        """Summed cost to expect of all m rows; a refusal costs a review. None for a policy without prices."""
         cost, loss = self.policy.cost, self.expected_loss
         if cost is None or loss is None:
             return None
@@ -71,10 +71,10 @@ class TieredDecision:
                 f"{policy.n} held-out rows, where nothing was measured."
             )
         if counts["accept"] and policy.error_rate is not None:
-            value, low, high, n, said = policy.error_rate
+            value, low, high, n, guarantee = policy.error_rate
             lines.append(
                 f"Expect of the {counts['accept']} a summed loss ({policy.loss}) of about {self.expected_loss:.3g}: "
-                f"{value:.3g} each, as on {n} held-out rows ({low:.3g} to {high:.3g}, {said})."
+                f"{value:.3g} each, as on {n} held-out rows ({low:.3g} to {high:.3g}, {guarantee})."
             )
         if self.expected_cost is not None:
             lines.append(f"Expect a cost of about {self.expected_cost:.4g} for all {len(self)}.")

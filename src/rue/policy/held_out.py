@@ -12,11 +12,11 @@ from rue.policy.losses import BoundedLoss
 
 
 class Scored(Protocol):
-    """What a policy reads of an audit: predictions (m,) or (m, k), scores (m,), and scarce inputs (m,) or None."""
+    """The parts of an audit that a policy reads: predictions (m,) or (m, k), scores (m,), scarce inputs (m,)."""
 
     @property
     def prediction(self) -> Array:
-        """What the model says."""
+        """The model's predictions."""
 
     @property
     def score(self) -> Array:
@@ -31,7 +31,7 @@ class Scored(Protocol):
 class OrderedRows:
     """One entry for each distinct score, (g,), from the lowest: the rows accepted up to it and their summed loss.
 
-    Equal scores enter together. `least` and `most` are the extreme losses of the rows that have this very score.
+    Rows with equal scores are accepted together. `least` and `most` are the extreme losses of the rows at this score.
     Scarce rows count in n and are never accepted.
     """
 
@@ -74,7 +74,7 @@ def ordered(audit: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None 
             "model was trained on"
         )
     score, losses = score[~scarce], losses[~scarce]
-    order = np.lexsort((losses, score))  # by loss within a score, so that the order of the rows never counts
+    order = np.lexsort((losses, score))  # by loss within a score, so that the order of the rows does not matter
     score, losses = score[order], losses[order]
     last = np.flatnonzero(np.append(score[1:] != score[:-1], True))
     first = np.append(0, last[:-1] + 1)
@@ -90,14 +90,14 @@ def ordered(audit: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None 
 
 
 def _losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Array:
-    """BoundedLoss of each held-out row (m,), between 0 and 1."""
+    """The loss of each held-out row (m,), between 0 and 1."""
     label = getattr(audit, "label", None)
     losses = _number_losses(audit, y, loss) if label is None else _label_losses(label, np.asarray(y), loss)
     return _within_bounds(losses, len(audit.prediction), loss)
 
 
 def _number_losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Any:
-    """What the loss returns for predicted numbers."""
+    """The losses of predicted numbers, as the loss returns them."""
     prediction = np.asarray(audit.prediction, dtype=np.float64)
     try:
         targets = np.asarray(y, dtype=np.float64)
@@ -116,7 +116,7 @@ def _number_losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Any:
 
 
 def _label_losses(label: NDArray[Any], y: NDArray[Any], loss: BoundedLoss) -> Any:
-    """What the loss returns for predicted labels, which need not be numbers."""
+    """The losses of predicted labels, which need not be numbers, as the loss returns them."""
     if label.shape != y.shape:
         raise ShapeError(f"there are labels of shape {y.shape} for predicted ones of {label.shape}; give one for each")
     try:
@@ -126,7 +126,7 @@ def _label_losses(label: NDArray[Any], y: NDArray[Any], loss: BoundedLoss) -> An
 
 
 def _within_bounds(returned: Any, rows: int, loss: BoundedLoss) -> Array:
-    """What a loss returned, as numbers (m,), each from 0 to 1: without that no guarantee holds."""
+    """Losses as numbers (m,); any outside 0 to 1 is refused, because no guarantee would hold."""
     try:
         losses = np.asarray(returned, dtype=np.float64)
     except (TypeError, ValueError) as cause:

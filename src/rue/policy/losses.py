@@ -1,4 +1,4 @@
-"""Losses between 0 and 1, one for each row: nothing can be promised about a loss without a bound."""
+"""Losses between 0 and 1, one for each row; without a bound nothing could be guaranteed."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from rue.core.errors import SettingError, ShapeError
 
 
 class BoundedLoss(Protocol):
-    """What an error costs, from 0 to 1; where it is 0 or 1 and nothing between, tests are sharper."""
+    """The loss of an error, from 0 to 1; for binary losses tests are sharper."""
 
     @property
     def binary(self) -> bool:

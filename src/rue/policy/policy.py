@@ -1,4 +1,4 @@
-"""Policy: the threshold that was chosen on held-out rows, what it guarantees and what was measured."""
+"""Policy: a threshold chosen on held-out rows, its guarantee and the measured error rate."""
 
 from dataclasses import dataclass, replace
 from math import ceil
@@ -16,7 +16,7 @@ from rue.policy.decision import TieredDecision
 from rue.policy.held_out import OrderedRows, Scored, ordered, read
 from rue.policy.losses import BoundedLoss
 
-TAIL = 0.025  # on each side of a measured rate: 95 % intervals
+TAIL = 0.025  # on each side of a measured rate, for 95 % intervals
 INDEPENDENT = "for independent rows of one population"
 EXCHANGEABLE = "marginal, for exchangeable data"
 MEASURED = "95 % interval"
@@ -37,8 +37,8 @@ class Estimate(NamedTuple):
 class Policy:
     """Accept scores up to `threshold`, review those above, refuse those above `limit`, the largest held-out score.
 
-    Of n held-out rows, `accepted` were, at a mean loss of `error_rate`. Where nothing is accepted, `threshold` is minus
-    infinity and `shortfall` says why.
+    Of n held-out rows, `accepted` were accepted, with a mean loss of `error_rate`. Where nothing is accepted,
+    `threshold` is minus infinity and `shortfall` says why.
     """
 
     threshold: float
@@ -55,7 +55,7 @@ class Policy:
     def by_cost(
         cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, error: float, review: float, confidence: float = 0.9
     ) -> "Policy":
-        """Accept what makes the mean cost smallest: error for a loss of 1 that is accepted, review for what is not.
+        """Choose the threshold with the least mean cost: `error` per accepted loss of 1, `review` per row not accepted.
 
         >>> from types import SimpleNamespace
         >>> from rue.policy import Exceeds
@@ -79,15 +79,15 @@ class Policy:
                 cost=cost,
                 shortfall=f"on {rows.n} held-out rows no threshold costs less than reviewing everything",
             )
-        said = (
+        text = (
             f"guaranteed with confidence {confidence:.0%}, {INDEPENDENT}: the expected cost of a new row is at most "
             f"{cost.high:.3g} ({rows.n} held-out rows); reviewing everything costs {review:g}"
         )
-        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), cost=cost)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(text, "guaranteed"), cost=cost)
 
     @classmethod
     def by_risk(cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, risk: float) -> "Policy":
-        """Accept as much as keeps E[loss · accepted], over all rows, within risk.
+        """Choose the highest threshold that keeps E[loss · accepted], over all rows, within risk.
 
         >>> from types import SimpleNamespace
         >>> from rue.policy import Exceeds
@@ -98,18 +98,18 @@ class Policy:
         check_level("risk", risk)
         rows = ordered(held_out, y, loss)
         index = risk_control.highest_threshold(rows, risk)
-        said = (
+        text = (
             f"guaranteed, {EXCHANGEABLE}: the expected loss of a new row, 0 where it is not accepted, is at most "
             f"{risk:g} (conformal risk control, {rows.n} held-out rows)"
         )
         short = risk_control.risk_shortfall(rows, risk) if index is None else ""
-        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), shortfall=short)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(text, "guaranteed"), shortfall=short)
 
     @classmethod
     def by_error_rate(
         cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, rate: float, confidence: float = 0.9
     ) -> "Policy":
-        """Accept as much as keeps E[loss | accepted] within rate, with this confidence over the held-out rows.
+        """Choose a high threshold that keeps E[loss | accepted] within rate, with this confidence.
 
         >>> from types import SimpleNamespace
         >>> from rue.policy import Exceeds
@@ -121,18 +121,18 @@ class Policy:
         check_level("confidence", confidence)
         rows = ordered(held_out, y, loss)
         index = error_rate_control.highest_threshold(rows, rate, 1 - confidence, loss.binary)
-        said = (
+        text = (
             f"guaranteed with confidence {confidence:.0%}, {INDEPENDENT}: the expected loss of an accepted row is at "
             f"most {rate:g} (Learn then Test, {rows.n} held-out rows)"
         )
         short = error_rate_control.rate_shortfall(rows, rate, 1 - confidence, loss.binary) if index is None else ""
-        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(said, "guaranteed"), shortfall=short)
+        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(text, "guaranteed"), shortfall=short)
 
     @classmethod
     def by_share(
         cls, held_out: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None = None, *, share: float
     ) -> "Policy":
-        """Refer, for review or refused, at most this share of the rows; y and loss only measure what is accepted.
+        """Review or refuse at most this share of the rows; y and loss are only used to measure the error rate.
 
         >>> from types import SimpleNamespace
         >>> audit = SimpleNamespace(score=[1, 2, 3, 4], prediction=[0, 0, 0, 0], scarce=None)
@@ -151,12 +151,12 @@ class Policy:
                 "row may score highest",
                 f"allow at least {ceil(1000 * least) / 1000:g} or hold out more rows",
             )
-        said = (
+        text = (
             f"guaranteed, {EXCHANGEABLE}: a new row is not accepted with probability at most {share:g} ({rows.n} "
             "held-out rows); nothing on the errors of those accepted"
         )
         policy = _at(rows, index) if loss is None else _with_loss(rows, index, loss, MEASURED)
-        return replace(policy, guarantee=Guarantee(said, "guaranteed"))
+        return replace(policy, guarantee=Guarantee(text, "guaranteed"))
 
     def decide(self, audit: Scored) -> TieredDecision:
         """Accept, review or refuse each audited prediction.
@@ -188,10 +188,10 @@ class Policy:
             f"{self.guarantee[0].upper()}{self.guarantee[1:]}.",
         ]
         if self.error_rate is not None:
-            value, low, high, n, said = self.error_rate
+            value, low, high, n, guarantee = self.error_rate
             lines.append(
                 f"Mean loss ({self.loss}) of the {n} accepted held-out rows: {value:.3g} "
-                f"({low:.3g} to {high:.3g}, {said})."
+                f"({low:.3g} to {high:.3g}, {guarantee})."
             )
         if self.cost is not None:
             lines.append(f"Mean cost of the {self.n} held-out rows: {self.cost.value:.3g}.")
@@ -199,13 +199,13 @@ class Policy:
 
 
 def _at(rows: OrderedRows, index: int | None) -> Policy:
-    """A policy that knows its threshold and nothing of the losses."""
+    """A policy with its threshold, without measured losses."""
     threshold, accepted = (-np.inf, 0) if index is None else (float(rows.score[index]), int(rows.accepted[index]))
     return Policy(threshold, float(rows.score[-1]), Guarantee("", "none"), rows.n, accepted)
 
 
-def _with_loss(rows: OrderedRows, index: int | None, loss: BoundedLoss, said: str = CHOSEN) -> Policy:
-    """Beside the threshold, the mean loss of the accepted; its limits leave out the row that set the threshold."""
+def _with_loss(rows: OrderedRows, index: int | None, loss: BoundedLoss, guarantee: str = CHOSEN) -> Policy:
+    """A policy with the mean loss of accepted rows; its limits leave out the row that set the threshold."""
     policy = _at(rows, index)
     if index is None:
         return replace(policy, loss=str(loss))
@@ -213,4 +213,4 @@ def _with_loss(rows: OrderedRows, index: int | None, loss: BoundedLoss, said: st
     total, least, most = float(rows.total[index]), float(rows.least[index]), float(rows.most[index])
     low = lower_limit(total - most, n - 1, TAIL, loss.binary)
     high = upper_limit(total - least, n - 1, TAIL, loss.binary)
-    return replace(policy, error_rate=Estimate(total / n, low, high, n, said), loss=str(loss))
+    return replace(policy, error_rate=Estimate(total / n, low, high, n, guarantee), loss=str(loss))

@@ -1,4 +1,4 @@
-"""What the score is held against: simpler scores of the same predictions, fitted to the same training rows."""
+"""Baselines that the score is compared with: simpler scores of the same predictions, from the same training rows."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from rue.methods import Confidence, ErrorForest, KernelDensity, NearestNeighbour
 from rue.reports.case import Case
 from rue.reports.spreads import spread_meaning
 
-DENSE = 5_000  # training rows above which a kernel density takes minutes
+DENSE = 5_000  # with more training rows a kernel density takes minutes
 NAMES = {
     "neighbours": "residuals of the 10 nearest training rows",
     "density": "kernel density of the inputs",
@@ -36,21 +36,21 @@ def rivals(case: Case) -> Rivals:
     trained = case.auditor.trained
     if trained is None:
         return Rivals(scores, dict.fromkeys(NAMES.values(), "the auditor does not keep the training rows"))
-    for name, made in track("baselines", _methods(case).items()):
-        if isinstance(made, str):
-            missing[NAMES[name]] = made
+    for name, method in track("baselines", _methods(case).items()):
+        if isinstance(method, str):
+            missing[NAMES[name]] = method
             continue
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RueWarning)  # of the baseline, not of the audit
-                scores[NAMES[name]] = made.fit(case.auditor.model, trained.data.source).audit(case.inputs).score
+                warnings.simplefilter("ignore", RueWarning)  # warnings of a baseline, not of the audit
+                scores[NAMES[name]] = method.fit(case.auditor.model, trained.data.source).audit(case.inputs).score
         except RueError as error:
             missing[NAMES[name]] = error.finding
     return Rivals(scores, missing)
 
 
 def _own(case: Case) -> dict[str, Array]:
-    """Scores that the audit holds beside its own."""
+    """Other scores that the audit itself contains."""
     audit, scores = case.audit, {}
     if audit.decision is not None:
         if audit.flip_probability is not None:
@@ -65,7 +65,7 @@ def _own(case: Case) -> dict[str, Array]:
 
 
 def _methods(case: Case) -> dict[str, Any]:
-    """A method for each baseline, or why there is none."""
+    """A method for each baseline, or the reason why there is none."""
     classes, gaussian = case.audit.decision is not None, case.auditor.model.family.gaussian
     methods: dict[str, Any] = {
         "neighbours": NearestNeighbours(by="residual", neighbours=min(10, case.n)),

@@ -1,4 +1,4 @@
-"""What sections are made of: small dicts, one function for each kind."""
+"""The blocks that sections consist of: small dicts, one function for each kind."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ def section(name: str, title: str, lead: str, blocks: Sequence[Block]) -> Sectio
 
 
 def text(name: str, words: str) -> Block:
-    """A paragraph or, with an empty line between them, several."""
+    """One paragraph, or several with empty lines between them."""
     return {"kind": "text", "id": name, "text": words}
 
 
@@ -23,12 +23,12 @@ def listed(name: str, items: Sequence[str]) -> Block:
 
 
 def facts(name: str, items: Sequence[Block]) -> Block:
-    """Names with their values."""
+    """A list of facts, each with a label and a value."""
     return {"kind": "facts", "id": name, "items": list(items)}
 
 
 def fact(label: str, value: Any, note: str | None = None, *, code: bool = False) -> Block:
-    """One of them; `code` for hashes and the like."""
+    """One fact of `facts`; `code` is for hashes and the like."""
     item = {"label": label, "value": value, "note": note}
     return {**item, "code": True} if code else item
 
@@ -52,7 +52,7 @@ def chart(
 
 
 def axis(label: str, low: float | None = None, high: float | None = None) -> Block:
-    """An axis, with ends where they are known beforehand."""
+    """An axis, with fixed ends where they are given."""
     ends = {"low": low, "high": high}
     return {"label": label, **{name: end for name, end in ends.items() if end is not None}}
 
@@ -63,16 +63,16 @@ def series(name: str, kind: str, x: Sequence[Any], y: Sequence[Any], **more: Any
 
 
 def line(direction: str, at: float, label: str) -> Block:
-    """A line to compare with."""
+    """A reference line."""
     return {"axis": direction, "at": at, "label": label}
 
 
 def lines_to_sign(name: str, fields: Sequence[tuple[str, str]]) -> Block:
-    """Empty lines for ink, each with a hint."""
+    """Empty lines to be filled in by hand, each with a hint."""
     return {"kind": "signoff", "id": name, "fields": [{"label": label, "hint": hint} for label, hint in fields]}
 
 
 def block(document: Mapping[str, Any], name: str) -> Block | None:
     """The block of a document that has this id."""
     every = (block for part in document.get("sections", []) for block in part.get("blocks", []))
-    return next((found for found in every if found.get("id") == name), None)
+    return next((block for block in every if block.get("id") == name), None)

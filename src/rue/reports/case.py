@@ -1,4 +1,4 @@
-"""Case: everything that was measured for one report, before it is put into words."""
+"""Case: everything measured for one report, before it is put into words."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -24,13 +24,13 @@ from rue.reports.outcome import Outcome, outcome
 
 T = TypeVar("T")
 NO_SETS = "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
-SHARE = 0.2  # of the rows for review, where no policy is given
-INFLUENTIAL, MANY, FEWER = 5, 2_000, 3  # training units on a card; fewer where the cards are many
+SHARE = 0.2  # share of the rows for review, where no policy is given
+INFLUENTIAL, MANY, FEWER = 5, 2_000, 3  # training units on a card, and with more than MANY cards
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller of `report` said."""
+    """The arguments of `report`."""
 
     title: str | None
     purpose: str | None
@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Case:
-    """An audit, with what became of its rows, why they are uncertain and what is decided on them."""
+    """An audit, with the outcomes of its rows, their explanations and the decisions about them."""
 
     auditor: Auditor
     asked: Asked
@@ -57,17 +57,17 @@ class Case:
     id_label: str
     groups: dict[str, NDArray[Any]] = field(repr=False)  # each (m,)
     outcome: Outcome | None = field(repr=False)
-    unknown_outcome: str  # why there is none
+    unknown_outcome: str  # why there is no outcome
     explained: Explanations | None = field(repr=False)
-    unexplained: str  # why not
+    unexplained: str  # why there are no explanations
     interval: Interval | None = field(repr=False)
-    sets: PredictionSet | None = field(repr=False)  # of classes
+    sets: PredictionSet | None = field(repr=False)  # sets of classes
     decision: TieredDecision = field(repr=False)
     checkup: CheckUp = field(repr=False)
-    kept: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)  # what `once` has measured
+    kept: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)  # the results of `once`
 
     def once(self, measure: Callable[["Case"], T]) -> T:
-        """What several sections need of this case, measured when it is first asked for."""
+        """A measurement that several sections need; it is made once."""
         if measure not in self.kept:
             self.kept[measure] = measure(self)
         measured: T = self.kept[measure]
@@ -75,38 +75,38 @@ class Case:
 
     @property
     def m(self) -> int:
-        """Audited rows."""
+        """The number of audited rows."""
         return len(self.audit)
 
     @property
     def n(self) -> int:
-        """Training rows."""
+        """The number of training rows."""
         return int(self.auditor.facts["n"])
 
     @property
     def policy(self) -> Policy:
-        """What decides on the tiers."""
+        """The policy that decides on the tiers."""
         return self.decision.policy
 
     @property
     def default_policy(self) -> bool:
-        """Whether it was made here, of the audited rows themselves."""
+        """Whether the policy is a default, made from the audited rows themselves."""
         return self.asked.policy is None
 
     @property
     def noun(self) -> str:
-        """What a person calls the resampling units."""
+        """The name of the resampling units in texts."""
         grouped = self.auditor.trained is not None and self.auditor.trained.data.source.group is not None
         return "groups" if grouped and self.asked.noun == "training rows" else self.asked.noun
 
     @property
     def own_networks(self) -> bool:
-        """Whether the method predicts with networks that it trained itself, as auditor.check tells."""
+        """Whether the method predicts with networks that it trained itself."""
         return self.auditor.own_networks
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of the intervals or sets."""
+        """The guarantee of the intervals or sets."""
         if self.interval is not None:
             return self.interval.guarantee
         if self.sets is not None:
@@ -114,12 +114,12 @@ class Case:
         if self.audit.decision is not None:
             return Guarantee(NO_SETS, "none")
         where = "" if self.auditor.model.family.gaussian else " for this loss"
-        said = f"none: {self.auditor.method} gives no predictive distribution{where}, and so no interval"
-        return Guarantee(said, "none")
+        text = f"none: {self.auditor.method} gives no predictive distribution{where}, and so no interval"
+        return Guarantee(text, "none")
 
 
 def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
-    """Audit the inputs and find out all that the sections need."""
+    """Audit the inputs and measure all that the sections need."""
     check_level("level", asked.level)
     if not callable(getattr(auditor, "audit", None)):
         raise InputError(
@@ -154,7 +154,7 @@ def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
 
 
 def _check_order(auditor: Auditor, inputs: Any) -> None:
-    """Refuse a loader that draws its rows in another order each time: no number would belong to its row."""
+    """Refuse a loader that shuffles: numbers could not be assigned to rows."""
     if not isinstance(inputs, Dataset | DataLoader):
         return
     first, again = (fingerprints.audited(inputs, None, auditor.model) for _ in range(2))
@@ -195,7 +195,7 @@ def _bounds(audit: Audit, level: float) -> tuple[Interval | None, PredictionSet 
 
 
 def _default_policy(audit: Audit) -> Policy:
-    """Refer a fifth of these very rows; where that cannot be kept, accept nothing."""
+    """A policy that reviews a fifth of the audited rows; where that is not possible, one that accepts nothing."""
     try:
         return Policy.by_share(audit, share=SHARE)
     except RueError as error:
@@ -213,7 +213,7 @@ def _checkup(auditor: Auditor, inputs: Any, given: CheckUp | None) -> CheckUp:
     if given is not None:
         return given
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RueWarning)  # what the checks find stands in the report
+        warnings.simplefilter("ignore", RueWarning)  # the report contains the results of the checks
         try:
             return auditor.check(inputs)
         except RueError as error:
@@ -221,7 +221,7 @@ def _checkup(auditor: Auditor, inputs: Any, given: CheckUp | None) -> CheckUp:
 
 
 def _ids(given: Any, inputs: Any, m: int) -> tuple[NDArray[Any], str]:
-    """The user's own names of the audited rows: given, else a frame's index, else their numbers."""
+    """The names of the audited rows: as given, else a frame's index, else their numbers."""
     index = getattr(inputs, "index", None)
     if given is None:
         named = index is not None and not callable(index) and len(index) == m

@@ -24,7 +24,7 @@ def blocks(case: Case, happened: Outcome) -> list[Block]:
 
 
 def metrics(case: Case, happened: Outcome) -> Metrics:
-    """Accuracy and, where a row has one class, how good its probabilities are."""
+    """Accuracy and, where every row has one class, measures of its probabilities."""
     measured: Metrics = {"accuracy": (share(happened.error[:, 0] == 0), "exact limits")}
     if not _one_label(case, happened):
         return measured
@@ -34,7 +34,7 @@ def metrics(case: Case, happened: Outcome) -> Metrics:
     brier = ((probability - np.eye(probability.shape[1])[label]) ** 2).sum(axis=1)
     sure, hit = probability.max(axis=1), probability.argmax(axis=1) == label
     which = np.ceil(sure * ECE_BINS)
-    gaps = np.stack([np.where(which == one, sure - hit, 0.0) for one in np.unique(which)], axis=1)
+    gaps = np.stack([np.where(which == bin_, sure - hit, 0.0) for bin_ in np.unique(which)], axis=1)
     columns = np.hstack([nll[:, None], brier[:, None], gaps])
     whole, drawn = columns.mean(axis=0), resampled_means(columns)
     ece = evaluate.expected_calibration_error(probability, label, ECE_BINS)
@@ -54,7 +54,7 @@ def coverage(case: Case, happened: Outcome) -> Measurement | None:
 
 
 def _one_label(case: Case, happened: Outcome) -> bool:
-    """Whether every row has one class with a probability: not so where several labels may hold together."""
+    """Whether every row has one class with a probability; not so where a row may have several labels."""
     probability = case.audit.probability
     return probability is not None and happened.target.ndim == 1 and int(happened.target.max()) < probability.shape[1]
 
@@ -64,8 +64,8 @@ def _reliability(case: Case, happened: Outcome) -> Block:
     sure, right = probability.max(axis=1), probability.argmax(axis=1) == happened.target
     which = np.minimum((sure * BINS).astype(int), BINS - 1)
     used = np.unique(which)
-    observed = [share(right[which == one]) for one in used]
-    at: list[Any] = [float(sure[which == one].mean()) for one in used]
+    observed = [share(right[which == bin_]) for bin_ in used]
+    at: list[Any] = [float(sure[which == bin_].mean()) for bin_ in used]
     drawn = [
         series(
             "observed",

@@ -80,19 +80,20 @@ def report(
     level: float = 0.9,
     previous: str | Path | Mapping[str, Any] | None = None,
 ) -> Report:
-    """Audit inputs and write down what was found: a page for people, and the same as JSON.
+    """Audit inputs and report the results: a page for people, and the same as JSON.
 
-    With `targets` it says how good the predictions are and whether the score finds errors; without, what could not be
-    assessed. `noun` is what a person calls the training rows; `ids` names the audited rows (else a frame's index);
+    With `targets` the report measures errors and whether the score finds them; without, it lists what could not be
+    assessed. `noun` is the name of the training rows in texts; `ids` names the audited rows (else a frame's index);
     `group` is an array, or a dict of arrays by name, for tables by subgroup. Without a `policy` a fifth of these rows
-    is for review. `checkup` is what `auditor.check(...)` returned, else it is called. `baselines` fits simpler scores
-    to compare with. `level` is that of the intervals. `previous` is an earlier report's JSON, to say what changed.
+    is for review. `checkup` is the result of `auditor.check(...)`, which is called if it is None. `baselines` fits
+    simpler scores to compare with. `level` is that of the intervals. `previous` is an earlier report's JSON, to list
+    what changed.
 
     >>> import torch, rue
     >>> X, y = torch.randn(40, 2, generator=torch.Generator().manual_seed(0)), torch.arange(40.0)
     >>> model = rue.wrap(torch.nn.Linear(2, 1), loss="squared_error", l2=1.0)
-    >>> made = report(rue.LinearRUE().fit(model, (X, y)), X[:9])
-    >>> [part["id"] for part in made.document["sections"]][:3]
+    >>> written = report(rue.LinearRUE().fit(model, (X, y)), X[:9])
+    >>> [part["id"] for part in written.document["sections"]][:3]
     ['identity', 'use', 'method']
     """
     started = time.perf_counter()
@@ -106,9 +107,9 @@ def report(
 
 
 def _document(case: Case) -> dict[str, Any]:
-    """All but the date and the seconds, with the id of the rest filled in."""
+    """The whole document but the date and the seconds, with its id, a hash of the rest."""
     title = case.asked.title or f"Audit of {rows(case.m, 'prediction')}"
-    made = plain(
+    document = plain(
         {
             "schema": earlier.SCHEMA,
             "title": title,
@@ -119,14 +120,14 @@ def _document(case: Case) -> dict[str, Any]:
             "predictions": prediction_table(case),
         }
     )
-    held = block(made, "report")
+    held = block(document, "report")
     assert held is not None
     named = next(item for item in held["items"] if item["label"] == REPORT_ID)
     before = case.asked.previous
     if before is not None:
-        made["sections"][0]["blocks"] += plain(earlier.changes(before, made))
-    named["value"] = sha256(_compact(made, sort_keys=True).encode()).hexdigest()
-    return dict(made)
+        document["sections"][0]["blocks"] += plain(earlier.changes(before, document))
+    named["value"] = sha256(_compact(document, sort_keys=True).encode()).hexdigest()
+    return dict(document)
 
 
 def _compact(document: Any, *, sort_keys: bool = False) -> str:
@@ -134,7 +135,7 @@ def _compact(document: Any, *, sort_keys: bool = False) -> str:
 
 
 def _created(case: Case, seconds: float) -> dict[str, Any]:
-    said = case.audit.facts
-    known = {"fit": said.get("seconds_fit"), "audit": said.get("seconds_audit"), "report": seconds}
+    facts = case.audit.facts
+    times = {"fit": facts.get("seconds_fit"), "audit": facts.get("seconds_audit"), "report": seconds}
     date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"date": date, "seconds": plain({name: one for name, one in known.items() if one is not None})}
+    return {"date": date, "seconds": plain({name: taken for name, taken in times.items() if taken is not None})}

@@ -13,8 +13,8 @@ from rue.evaluate import metrics as evaluate
 from rue.reports.phrases import number, percent
 
 RESAMPLES = 1000
-FEWEST = 10  # rows that are resampled: of fewer a bootstrap is far too narrow
-CELLS = 2**21  # of resampled counts held at once
+FEWEST = 10  # with fewer rows a bootstrap interval would be far too narrow
+CELLS = 2**21  # so many resampled counts are held at once
 SEED = 0
 
 
@@ -27,8 +27,8 @@ class Measurement(NamedTuple):
     n: int
 
     def __str__(self) -> str:
-        known = "" if self.limits is None else f"{self.limits}, "
-        return f"{number(self.value)} ({known}n = {self.n})"
+        limits = "" if self.limits is None else f"{self.limits}, "
+        return f"{number(self.value)} ({limits}n = {self.n})"
 
     @property
     def limits(self) -> str | None:
@@ -49,8 +49,8 @@ class Measurement(NamedTuple):
     @property
     def percent_limits(self) -> str:
         """The interval in per cent and the number of rows, or that number alone."""
-        known = "" if self.low is None or self.high is None else f"{percent(self.low)} to {percent(self.high)}, "
-        return f"{known}n = {self.n}"
+        limits = "" if self.low is None or self.high is None else f"{percent(self.low)} to {percent(self.high)}, "
+        return f"{limits}n = {self.n}"
 
     def excludes(self, value: float | None) -> bool:
         """Whether a value lies outside of the interval."""
@@ -59,8 +59,8 @@ class Measurement(NamedTuple):
         return not self.low <= value <= self.high
 
     def columns(self, prefix: str = "") -> dict[str, float | int | None]:
-        """For a row of a table."""
-        return {f"{prefix}{name}": getattr(self, name) for name in ("value", "low", "high", "n")}
+        """Value, limits and n as columns of a table's row."""
+        return {f"{prefix}{name}": value for name, value in self._asdict().items()}
 
 
 def share(flags: ArrayLike) -> Measurement:
@@ -93,11 +93,11 @@ def mean(values: ArrayLike) -> Measurement:
 
 
 def resampled(value: float, drawn: Array, n: int) -> Measurement:
-    """A number with the middle 95 % of what it was in the resamples (r,); few rows have too few to resample."""
-    known = drawn[np.isfinite(drawn)]
-    if n < FEWEST or not known.size or not np.isfinite(value):
+    """A number with the middle 95 % of its values in the resamples (r,); without limits where there are few rows."""
+    finite = drawn[np.isfinite(drawn)]
+    if n < FEWEST or not finite.size or not np.isfinite(value):
         return Measurement(value if np.isfinite(value) else None, None, None, n)
-    low, high = np.percentile(known, (2.5, 97.5))
+    low, high = np.percentile(finite, (2.5, 97.5))
     return Measurement(value, float(low), float(high), n)
 
 
@@ -108,7 +108,7 @@ def resampled_means(columns: Array) -> Array:
 
 
 def resamples(m: int) -> Iterator[Array]:
-    """How often each of m rows is drawn, blocks (c, m), the same on every pass."""
+    """How often each of m rows is drawn, in blocks (c, m) that are the same on every pass."""
     source = np.random.default_rng(SEED)
     together = max(1, CELLS // m)
     sizes = [min(together, RESAMPLES - start) for start in range(0, RESAMPLES, together)]
@@ -119,10 +119,10 @@ def resamples(m: int) -> Iterator[Array]:
 
 @dataclass(frozen=True)
 class Detection:
-    """How well a score (m,) tells rows that failed by each of t standards (m, t) from those that did not."""
+    """How well a score (m,) separates rows that failed from the others, by each of t standards (m, t)."""
 
     order: NDArray[np.int64] = field(repr=False)  # (m,), by rising score
-    group: NDArray[np.int64] = field(repr=False)  # (m,), rows of one score, in that order
+    group: NDArray[np.int64] = field(repr=False)  # (m,), the number of each row's score, in that order
     last: NDArray[np.int64] = field(repr=False)  # the last row of each group
     failed: Array = field(repr=False)  # (m, t), in that order
 
@@ -136,9 +136,9 @@ class Detection:
         return cls(order, group, last, failed[order].astype(np.float64))
 
     def mean_auc(self, counts: Array) -> Array:
-        """The mean over the standards of the AUC, for rows drawn so often (c, m): (c,).
+        """The AUC, averaged over the standards, for rows drawn `counts` (c, m) times: (c,).
 
-        A failed row beats the weight below it and half of that beside it; among failed rows alone that is P²/2.
+        A failed row wins against the weight below it and half of the tied weight; failed rows alone have P²/2 of that.
         """
         weight = counts[:, self.order]
         upto = np.cumsum(weight, axis=1)[:, self.last]

@@ -1,4 +1,4 @@
-"""SHA-256 of what an audit was made of: the weights, the training rows, the audited rows."""
+"""SHA-256 fingerprints of the parts of an audit: the weights, the training rows, the audited rows."""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -15,9 +15,9 @@ from rue.data.rows import Rows, input_batches
 
 
 def weights(model: Model, settings: str = "") -> str:
-    """Of all parameters with their names, in float64 and little-endian, the fixed ones too; of trees their leaves.
+    """The hash of all parameters with their names, fixed ones too, in little-endian float64; of trees, of their leaves.
 
-    `settings` are those of a method that trained networks of its own with them.
+    `settings` are those of a method that trained its own networks with them.
     """
     fingerprint = sha256(settings.encode())
     for part in model.core.contents():
@@ -26,7 +26,7 @@ def weights(model: Model, settings: str = "") -> str:
 
 
 def predictions(model: Model, data: Rows) -> str:
-    """Of what a model without known parameters says of its training rows: another model says something else."""
+    """The hash of a model's predictions for its training rows, for models without known parameters."""
     hashed = sha256()
     for batch in data.batches():
         hashed.update(_exact(outputs(model, batch.inputs)))
@@ -34,19 +34,19 @@ def predictions(model: Model, data: Rows) -> str:
 
 
 def training(data: Rows) -> str:
-    """Of every row's inputs, target, weight and unit, however they were read in batches."""
+    """The hash of every row's inputs, target, weight and unit; it does not depend on the batches."""
     parts = ([*leaves(batch.inputs), *leaves(batch.targets)] for batch in data.batches())
     return _together(_by_leaf(parts), [data.weight, data.unit])
 
 
 def audited(inputs: Any, targets: Any, model: Model) -> str:
-    """Of the audited rows and, where they are known, their targets."""
+    """The hash of the audited rows and, if known, their targets."""
     read = _by_leaf(leaves(batch) for batch in input_batches(inputs, model))
     return _together(read, [] if targets is None else leaves(model.read_targets(targets)))
 
 
 def _by_leaf(batches: Iterable[list[Tensor]]) -> list[Any]:
-    """One hash for each part of the inputs, so that it does not matter where a batch ends."""
+    """One hash for each part of the inputs, so that the ends of batches do not matter."""
     hashes: list[Any] = []
     for batch in batches:
         hashes = hashes or [sha256(str(part.shape[1:]).encode()) for part in batch]

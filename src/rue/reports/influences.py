@@ -1,4 +1,4 @@
-"""Which training rows stand on the cards."""
+"""The influential training rows on the cards."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from rue.explain import Explanations
 from rue.reports.blocks import Block
 from rue.reports.plain import identifiers, shortened
 
-COLUMNS = 12  # of the training rows' own, beside the target
+COLUMNS = 12  # at most so many columns of the training rows, beside the target
 
 
 def influential(explained: Explanations | None, rows: NDArray[np.int64]) -> dict[str, Block | None]:
-    """The units that contribute most to each of these rows, and the training rows that stand for them."""
+    """The units that contribute most to each of these rows, and a training row for each of them."""
     if explained is None:
         return {"influential": None, "training": None}
     unit, row = explained.unit[rows], explained.representative[rows]

@@ -1,4 +1,4 @@
-"""Tables that numbers and classes share: metrics with their intervals, coverage by thirds of the score."""
+"""Tables for regression and classification: metrics with their intervals, coverage by thirds of the score."""
 
 from itertools import pairwise
 from typing import Any
@@ -31,20 +31,20 @@ COVERAGE = {
 }
 
 Metrics = dict[str, tuple[Measurement, str]]
-"""Metrics by name, with how their interval was made."""
+"""Metrics by name, each with a text on how its interval was made."""
 
 
-def metric_table(found: Metrics, m: int) -> Block:
+def metric_table(metrics: Metrics, m: int) -> Block:
     """One row for each metric."""
     held = [
         {"metric": name, **estimate.columns(), "by": by if estimate.low is not None else None}
-        for name, (estimate, by) in found.items()
+        for name, (estimate, by) in metrics.items()
     ]
     return table("metrics", f"Performance on n = {rows(m)} with known outcome", METRICS, held)
 
 
 def terciles(score: Array) -> list[tuple[str, NDArray[Any]]]:
-    """Row numbers by thirds of the score; none of fewer than three rows, or where one score would be in two thirds."""
+    """Row numbers by thirds of the score; empty for fewer than three rows, or where a score would be in two thirds."""
     parts = np.array_split(np.argsort(score, kind="stable"), 3)
     if len(score) < 3 or any(score[low[-1]] == score[high[0]] for low, high in pairwise(parts)):
         return []
@@ -52,7 +52,7 @@ def terciles(score: Array) -> list[tuple[str, NDArray[Any]]]:
 
 
 def by_thirds(score: Array) -> str:
-    """For a caption: why there are none."""
+    """A part of a caption: the reason why there are no thirds."""
     if len(score) < 3 or terciles(score):
         return ""
     return "; not assessed by thirds of the score, since equal scores would be in two of them"

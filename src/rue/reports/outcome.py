@@ -1,4 +1,4 @@
-"""What became of the audited rows, where it is known, and how far each prediction was off."""
+"""The outcomes of the audited rows, where they are known, and the error of each prediction."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,13 +19,13 @@ OutcomeKind = Literal["numbers", "classes", "losses"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Targets, and the size of every row's error: of numbers, of decisions, else the loss that was trained."""
+    """Targets and the error of every row: of a number, of a decision, or else the loss that was trained."""
 
     kind: OutcomeKind
-    target: NDArray[Any] = field(repr=False)  # (m,) or (m, k); of classes their codes
-    shown: NDArray[Any] = field(repr=False)  # the same as a person reads it
-    error: Array = field(repr=False)  # (m, k), target − prediction; of classes (m, 1), one where the decision is wrong
-    called: str  # what `size` is
+    target: NDArray[Any] = field(repr=False)  # (m,) or (m, k); for classes their codes
+    shown: NDArray[Any] = field(repr=False)  # the same, as it is shown to people
+    error: Array = field(repr=False)  # (m, k), target − prediction; for classes (m, 1), one where the decision is wrong
+    called: str  # the name of `size`
 
     @property
     def size(self) -> Array:
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def outcome(auditor: Auditor, audit: Audit, targets: Any) -> Outcome:
-    """Read targets as the audited model has them."""
+    """Read targets, and compare them with the predictions."""
     values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets)
     if values.ndim not in (1, 2) or len(values) != len(audit):
         raise ShapeError(
@@ -74,7 +74,7 @@ def _classes(audit: Audit, target: NDArray[Any]) -> Outcome:
 
 
 def _losses(auditor: Auditor, audit: Audit, targets: Any, shown: NDArray[Any]) -> Outcome:
-    """Outputs on another scale than the targets (a logarithm, a hazard): the loss that was trained says how far off."""
+    """The loss as the error, for outputs on another scale than the targets (a logarithm, a hazard)."""
     model, name = auditor.model, str(auditor.facts.get("loss"))
     if model.family.coupled:
         raise DataError(f"the loss {name} of a row depends on the other rows, so that a single row has no error")

@@ -1,4 +1,4 @@
-"""Numbers as people read them: each with its n."""
+"""Numbers and lists as texts for people."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, never an exponent for everyday sizes.
+    """A number with three significant digits, without an exponent for everyday sizes.
 
     >>> number(1234.5), number(-0.012345), number(None)
     ('1230', '−0.0123', 'not known')
@@ -21,7 +21,7 @@ def number(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of one.
+    """A share of one as a percentage.
 
     >>> percent(0.205), percent(0.0012)
     ('20 %', '0.12 %')
@@ -30,7 +30,7 @@ def percent(share: float) -> str:
 
 
 def of(count: int, n: int) -> str:
-    """A count with the number it is of.
+    """A count, the number it is out of, and the percentage.
 
     >>> of(18, 89)
     '18 of 89 (20 %)'
@@ -39,7 +39,7 @@ def of(count: int, n: int) -> str:
 
 
 def listing(names: Sequence[str], most: int = 8) -> str:
-    """Names with commas and an and.
+    """Names as a list with commas and "and".
 
     >>> listing(["a", "b", "c"])
     'a, b and c'
@@ -49,7 +49,7 @@ def listing(names: Sequence[str], most: int = 8) -> str:
 
 
 def rows(n: int, noun: str = "row") -> str:
-    """A number of things.
+    """A number with its noun, which has an s for several.
 
     >>> rows(1), rows(2, "check")
     ('1 row', '2 checks')

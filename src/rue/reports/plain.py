@@ -1,4 +1,4 @@
-"""From NumPy and whatever else to plain JSON: six significant digits, nothing that is not a number."""
+"""Conversion of values to plain JSON types, with six significant digits and without NaN."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIGITS = 6
-EXACT = 2**53  # up to which a browser's numbers are exact
+EXACT = 2**53  # a browser's whole numbers are exact up to here
 
 
 def plain(value: Any) -> Any:
@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
 
 
 def shortened(values: NDArray[np.float64], digits: int = 4) -> NDArray[np.float64]:
-    """Fewer significant digits, where there are many numbers for the eye alone.
+    """Values with fewer significant digits, for large tables that are only shown.
 
     >>> shortened(np.array([0.0123456, -9876.54])).tolist()
     [0.01235, -9877.0]
@@ -44,26 +44,26 @@ def shortened(values: NDArray[np.float64], digits: int = 4) -> NDArray[np.float6
 
 
 def identifiers(ids: Any) -> list[str | int]:
-    """Names of rows: whole numbers as they are, all else as text; so too those that a browser would round.
+    """Names of rows: whole numbers as they are, unless a browser would round them; all else as text.
 
     >>> identifiers(np.array([1.0, 2.5])), identifiers(["a", 2**53 + 1])
     ([1, '2.5'], ['a', '9007199254740993'])
     """
-    return [_identifier(one) for one in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
+    return [_identifier(name) for name in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
 
 
-def _identifier(one: Any) -> str | int:
-    number = isinstance(one, int | float) and not isinstance(one, bool) and isfinite(one)
-    return int(one) if number and one == int(one) and abs(one) <= EXACT else str(one)
+def _identifier(name: Any) -> str | int:
+    number = isinstance(name, int | float) and not isinstance(name, bool) and isfinite(name)
+    return int(name) if number and name == int(name) and abs(name) <= EXACT else str(name)
 
 
 def _exact(value: Any) -> Any:
-    return str(value) if isinstance(value, str) else value  # a NumPy string is a str of another kind
+    return str(value) if isinstance(value, str) else value  # a NumPy string is a subclass of str
 
 
 def _missing(value: Any) -> Any:
-    """A date, a category and the like as text; what stands for a missing one as None."""
+    """A date, a category and the like as text; a missing value as None."""
     import pandas as pd
 
-    known = pd.isna(value)
-    return None if isinstance(known, bool) and known else str(value)
+    missing = pd.isna(value)
+    return None if isinstance(missing, bool) and missing else str(value)

@@ -1,4 +1,4 @@
-"""What changed since an earlier report, read off its JSON."""
+"""The changes since an earlier report, from its JSON."""
 
 import json
 from collections.abc import Mapping
@@ -54,9 +54,9 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Block]:
 
 
 def _method(document: Mapping[str, Any]) -> str | None:
-    """Its name, without the settings."""
-    known = _facts(document, "report").get("Method")
-    return None if known is None else str(known).partition("(")[0]
+    """The name of its method, without the settings."""
+    method = _facts(document, "report").get("Method")
+    return None if method is None else str(method).partition("(")[0]
 
 
 def _unlike(before: str | None, now: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Performance of predicted numbers: errors, coverage of intervals, calibration of the distribution."""
+"""Performance of a regression: errors, coverage of intervals, calibration of the predictive distribution."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def metrics(case: Case, happened: Outcome) -> Metrics:
-    """Of errors, output by output; where outputs are on another scale, the loss that was trained."""
+    """Metrics of the errors of each output; for outputs on another scale, of the loss that was trained."""
     if happened.kind == "losses":
         return {f"mean {happened.called}": (_bootstrap_mean(happened.error[:, 0]), "bootstrap")}
     k = happened.error.shape[1]
@@ -53,7 +53,7 @@ def blocks(case: Case, happened: Outcome) -> list[Block]:
 
 
 def coverage(case: Case, happened: Outcome) -> Measurement | None:
-    """The share of outcomes inside their interval; of several outputs the mean over rows of their shares."""
+    """The share of outcomes inside their interval; for several outputs, averaged over outputs first."""
     inside = covered_rows(case, happened)
     if inside is None:
         return None
@@ -69,7 +69,7 @@ def covered_rows(case: Case, happened: Outcome) -> Any:
 
 
 def _log_densities(case: Case, happened: Outcome) -> Array | None:
-    """Of the outcomes under the predictive distributions, where there are such."""
+    """Log densities of the outcomes under the predictive distributions; None where there are none."""
     if case.audit.total_std is None:
         return None
     try:
@@ -79,7 +79,7 @@ def _log_densities(case: Case, happened: Outcome) -> Array | None:
 
 
 def _of_numbers(target: Array, error: Array) -> dict[str, Measurement]:
-    """Of targets and errors (m,), target − prediction: the same resamples for all."""
+    """Metrics of targets and errors (m,), target − prediction, all on the same resamples."""
     columns = np.stack([np.abs(error), error**2, error, target, target**2], axis=1)
     whole, drawn, m = columns.mean(axis=0), resampled_means(columns), len(error)
     named = {
@@ -108,7 +108,7 @@ def _covered(name: str, inside: Any, width: Array) -> Block:
 
 
 def _levels(case: Case, happened: Outcome) -> Block:
-    """Observed against nominal coverage of the predictive distribution, over all outputs."""
+    """A chart of observed against nominal coverage of the predictive distribution, over all outputs."""
     covered = []
     for level in LEVELS:
         lower, upper, _ = case.audit.interval(level, by="distribution")

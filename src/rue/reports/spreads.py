@@ -1,11 +1,11 @@
-"""What the spread of the audit's method is made of, in words."""
+"""The meaning of the spread of the audit's method, in words."""
 
 from rue.auditing.meaning import NETWORKS_OF_ITS_OWN, REWEIGHTED, UNEXPLAINED, SpreadMeaning
 from rue.reports.case import Case
 
 
 def spread_meaning(case: Case) -> SpreadMeaning:
-    """As the method says; of a method that says nothing, by whether its spread is made of influences."""
+    """The method's own words; for a method without any, general words that depend on whether it uses influences."""
     meaning = case.auditor.meaning.spread
     if case.own_networks:
         meaning = NETWORKS_OF_ITS_OWN

@@ -12,7 +12,7 @@ from rue.reports.sections.shift import beyond
 
 
 def verdict(case: Case) -> Block:
-    """The worst light of the checks, and what is to be done with the predictions."""
+    """The worst light of the checks, and how many predictions are for review or refused."""
     made, counts = checks(case), case.decision.counts
     verb = "is" if counts["review"] == 1 else "are"
     handled = f"{counts['review']} of {rows(case.m, 'prediction')} {verb} for review and {counts['refuse']} refused"

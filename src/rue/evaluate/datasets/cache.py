@@ -1,4 +1,4 @@
-"""The user's own copies of the sets, so that each archive is downloaded once."""
+"""The user's copies of the data sets, so that each archive is downloaded only once."""
 
 import os
 import uuid
@@ -9,7 +9,7 @@ from rue.evaluate.datasets.needs import need
 
 
 def folder() -> Path:
-    """Where the copies lie: the variable RUE_CACHE, else where this system keeps caches."""
+    """The folder of the copies: the variable RUE_CACHE, else the system's cache folder."""
     if chosen := os.environ.get("RUE_CACHE"):
         return Path(chosen).expanduser()
     need("pooch")
@@ -19,7 +19,7 @@ def folder() -> Path:
 
 
 def store(file: Path, content: bytes) -> None:
-    """Put checked content in place at once, so that no reader ever sees half a file."""
+    """Write a file in one step, so that no reader finds half of it."""
     part = file.with_name(f"{file.stem}-{uuid.uuid4().hex}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""One CSV text for each set, the same bytes from every source, known by its SHA-256."""
+"""One CSV text for each data set, the same bytes from every source, checked by its SHA-256."""
 
 import hashlib
 
@@ -20,29 +20,29 @@ def write(header: str, table: Array) -> bytes:
     return "\n".join((header, *lines, "")).encode()
 
 
-def check(known: CatalogueEntry, content: bytes, where: str, advice: str) -> bytes:
-    """Hand the content on, or say that what lies there is not the set."""
+def check(entry: CatalogueEntry, content: bytes, where: str, advice: str) -> bytes:
+    """Return the content if its SHA-256 is right, else refuse it."""
     digest = hashlib.sha256(content).hexdigest()
-    if digest != known.sha256:
+    if digest != entry.sha256:
         raise DataError(
-            f"{where} is not the {known.name} set: its CSV has {len(content)} bytes and SHA-256 {digest}, wanted "
-            f"{known.sha256}; it was cut or changed: {advice}"
+            f"{where} is not the {entry.name} set: its CSV has {len(content)} bytes and SHA-256 {digest}, wanted "
+            f"{entry.sha256}; it was cut or changed: {advice}"
         )
     return content
 
 
-def read(known: CatalogueEntry, content: bytes) -> Dataset:
+def read(entry: CatalogueEntry, content: bytes) -> Dataset:
     """The set, from its checked CSV."""
     table = np.loadtxt(content.decode().splitlines(), delimiter=",", skiprows=1, ndmin=2)
     return Dataset(
-        known.name,
+        entry.name,
         table[:, :-1].copy(),
         table[:, -1].copy(),
-        known.features,
-        known.target,
-        known.source,
-        known.licence,
-        known.note,
+        entry.features,
+        entry.target,
+        entry.source,
+        entry.licence,
+        entry.note,
     )
 
 

@@ -1,4 +1,4 @@
-"""The eight sets of the paper: their columns, their check and what a reader must know about them."""
+"""The eight data sets of the paper: their columns, checksums, sources and remarks."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ CC_BY = "CC BY 4.0, as stated by the UCI Machine Learning Repository"
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """What is known of a set before it is read: its columns, its size and the SHA-256 of its CSV."""
+    """The description of a data set: its columns, its size, the SHA-256 of its CSV, and its source."""
 
     name: str
     rows: int
@@ -131,7 +131,7 @@ _YACHT = CatalogueEntry(
 )
 
 CATALOGUE = {
-    known.name: known for known in (_HOUSING, _CONCRETE, _ENERGY, _KIN8NM, _NAVAL, _POWER, _WINE, _YACHT)
+    entry.name: entry for entry in (_HOUSING, _CONCRETE, _ENERGY, _KIN8NM, _NAVAL, _POWER, _WINE, _YACHT)
 }  # in the paper's order
 
 NAMES = tuple(CATALOGUE)

@@ -1,4 +1,4 @@
-"""A data set as arrays, with what a reader must know about it."""
+"""A data set as arrays, with its source, licence and remarks."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from rue.core.arrays import Array
 
 @dataclass(frozen=True)
 class Dataset:
-    """Inputs (n, p), targets (n,), the names of both, where they come from and under which terms."""
+    """Inputs (n, p), targets (n,), the names of both, their source and licence."""
 
     name: str
     X: Array = field(repr=False)

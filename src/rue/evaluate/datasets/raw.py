@@ -1,4 +1,4 @@
-"""The files as the archives hold them, read into one table (n, p + 1) with the target last."""
+"""Readers of the files in the archives: each returns a table (n, p + 1) with the target last."""
 
 import io
 from collections.abc import Callable
@@ -16,7 +16,7 @@ NAVAL_BLOCK = 234  # rows of one compressor decay: 9 speeds × 26 turbine decays
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file out of an archive, and where it lay, for people."""
+    """A file from an archive, and a description of its place for messages."""
 
     where: str
     content: bytes
@@ -28,12 +28,12 @@ def housing(content: bytes) -> Array:
 
 
 def concrete(content: bytes) -> Array:
-    """First sheet, features to one decimal and target to two, halves upwards as spreadsheets round."""
+    """The first sheet; features are rounded to one decimal and the target to two, halves upwards as in spreadsheets."""
     return np.array([[*(_rounded(x, 1) for x in row[:8]), _rounded(row[8], 2)] for row in _sheet(content, 0)])
 
 
 def energy(content: bytes) -> Array:
-    """First sheet without the cooling load and without the empty columns some copies carry."""
+    """The first sheet, without the cooling load and without the empty columns of some copies."""
     return np.array([[*row[:8], _rounded(row[8], 2)] for row in _sheet(content, 0)])
 
 
@@ -54,12 +54,12 @@ def power(content: bytes) -> Array:
 
 
 def wine(content: bytes) -> Array:
-    """Numbers between semicolons under a header."""
+    """Numbers separated by semicolons, under a header."""
     return np.array(_delimited(content.partition(b"\n")[2], ";"))
 
 
 def yacht(content: bytes) -> Array:
-    """Numbers between blanks."""
+    """Numbers separated by blanks."""
     return np.array(_delimited(content, None))
 
 
@@ -83,5 +83,5 @@ def _sheet(content: bytes, index: int) -> Lines:
 
 
 def _rounded(value: float, decimals: int) -> float:
-    """Rounded as it is printed, halves upwards: 161.85 is 161.9, where `round` gives 161.8."""
+    """Round the printed decimal, halves upwards: 161.85 is 161.9, where `round` gives 161.8."""
     return float(Decimal(repr(value)).quantize(Decimal(10) ** -decimals, ROUND_HALF_UP))

@@ -1,4 +1,4 @@
-"""The sets as the UCI Machine Learning Repository keeps them."""
+"""Fetches data sets from the UCI Machine Learning Repository."""
 
 import io
 import os
@@ -35,19 +35,19 @@ DEPOSITS = {
 
 
 def address(name: str) -> str:
-    """Where the archive of a set lies; the variable RUE_UCI names a mirror."""
+    """The address of the archive of a data set; the variable RUE_UCI names a mirror."""
     site = os.environ.get("RUE_UCI", "https://archive.ics.uci.edu").rstrip("/")
     deposit = DEPOSITS[name]
     return f"{site}/static/public/{deposit.number}/{deposit.slug}.zip"
 
 
-def fetch(known: CatalogueEntry) -> dict[str, RawFile]:
+def fetch(entry: CatalogueEntry) -> dict[str, RawFile]:
     """Download the archive of a set; hand back its file, by the set's name."""
-    if known.name not in DEPOSITS:
-        raise FetchError(f"{known.name} is not in the UCI archive")
-    with waiting(f"fetching {known.name} from the UCI archive"):
-        content = _download(address(known.name))
-    return {known.name: _member(content, known.name)}
+    if entry.name not in DEPOSITS:
+        raise FetchError(f"{entry.name} is not in the UCI archive")
+    with waiting(f"fetching {entry.name} from the UCI archive"):
+        content = _download(address(entry.name))
+    return {entry.name: _member(content, entry.name)}
 
 
 def _download(url: str) -> bytes:
@@ -57,13 +57,13 @@ def _download(url: str) -> bytes:
         file = Path(folder) / "archive.zip"
         try:
             pooch.HTTPDownloader(timeout=TIMEOUT)(url, str(file), None)
-        except OSError as error:  # what requests raises, a body shorter than announced included
+        except OSError as error:  # the base class of requests' errors, also for a body that is cut short
             raise FetchError(f"{url} could not be downloaded whole ({error})") from error
         return file.read_bytes()
 
 
 def _member(content: bytes, name: str) -> RawFile:
-    """The file of the set, whichever folder of the archive it lies in."""
+    """The file of the data set, from any folder of the archive."""
     wanted = DEPOSITS[name].file
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

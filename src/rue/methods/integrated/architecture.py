@@ -1,4 +1,4 @@
-"""The network behind a wrapped model, as a plan for new ones: initial parameters, other layers."""
+"""New networks of the architecture of a wrapped one: with new initial parameters, or with other layers."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from rue.models.torch.module import ModuleCore, plain_module, private_copy
 
 
 def wrapped_module(model: Model) -> ModuleCore:
-    """The core of a wrapped torch module, whatever else is refused."""
+    """The core of a wrapped torch module; any other model is refused."""
     core = plain_module(model)
     if core is None:
         raise ModelError(
@@ -25,17 +25,17 @@ def wrapped_module(model: Model) -> ModuleCore:
 
 
 def module_of(core: ModuleCore) -> nn.Module:
-    """A copy of the wrapped module with tensors of its own, as they were when it was wrapped."""
+    """A copy of the wrapped module with its own tensors, which have the values from when it was wrapped."""
     state = {**core.fixed, **core.layout.split(core.theta)}
     copied: nn.Module = private_copy(core.module)
-    own: dict[int, Any] = {}
+    copies: dict[int, Any] = {}
     for path, part in copied.named_modules():
         for slots, make in ((part._parameters, nn.Parameter), (part._buffers, torch.Tensor.clone)):
             for name, tensor in slots.items():
                 if tensor is not None:
-                    if id(tensor) not in own:  # a tied one stands under its first name only
-                        own[id(tensor)] = make(state[f"{path}.{name}".lstrip(".")].detach().clone())
-                    slots[name] = own[id(tensor)]
+                    if id(tensor) not in copies:  # the state has a tied tensor under its first name only
+                        copies[id(tensor)] = make(state[f"{path}.{name}".lstrip(".")].detach().clone())
+                    slots[name] = copies[id(tensor)]
     return copied
 
 
@@ -49,7 +49,7 @@ def initialised(module: nn.Module, seed: int) -> nn.Module:
     module = copy.deepcopy(module).cpu()
     with untouched(), torch.no_grad():
         for parameter in module.parameters():
-            parameter.fill_(torch.nan)  # what no reset reaches will stand out
+            parameter.fill_(torch.nan)  # marks the parameters that no reset reaches
         torch.manual_seed(seed)
         for part in _inside_out(module, set()):
             reset = getattr(part, "reset_parameters", getattr(part, "_reset_parameters", None))
@@ -57,9 +57,9 @@ def initialised(module: nn.Module, seed: int) -> nn.Module:
                 reset()
     for name, parameter in module.named_parameters():
         if bool(parameter.isnan().any()):
-            layer, _, own = name.rpartition(".")
+            layer, _, parameter_name = name.rpartition(".")
             raise ModelError(
-                f"no reset_parameters() sets the parameter {own!r} of layer {layer!r} "
+                f"no reset_parameters() sets the parameter {parameter_name!r} of layer {layer!r} "
                 f"({type(module.get_submodule(layer)).__name__}), so that it has no new initial values; "
                 'give the layer that method, or use RefitBootstrap(start="trained")'
             )
@@ -67,29 +67,29 @@ def initialised(module: nn.Module, seed: int) -> nn.Module:
 
 
 def with_linear_layers(module: nn.Module, make: Callable[[nn.Linear, bool], nn.Linear]) -> nn.Module:
-    """Every `nn.Linear` replaced by what `make(layer, is_last)` makes of it; the last one must give the outputs."""
+    """Replace every `nn.Linear` by `make(layer, is_last)`; the last one must give the outputs."""
     layers = {
         name: part
         for name, part in module.named_modules(remove_duplicate=False)
-        if type(part) is nn.Linear  # not what derives from it: attention and parametrised layers use theirs otherwise
+        if type(part) is nn.Linear  # no subclasses: attention and parametrised layers use theirs in other ways
     }
     if not layers:
         raise ModelError(f"{type(module).__name__} has no nn.Linear layer, and these are what is replaced")
     last = list(layers.values())[-1]
-    made = {layer: make(layer, layer is last) for layer in dict.fromkeys(layers.values())}  # a shared one once
+    new = {layer: make(layer, layer is last) for layer in dict.fromkeys(layers.values())}  # a shared layer once
     for name, layer in layers.items():
         if not name:
-            return made[layer]
-        parent, _, own = name.rpartition(".")
-        setattr(module.get_submodule(parent), own, made[layer])
+            return new[layer]
+        parent, _, attribute = name.rpartition(".")
+        setattr(module.get_submodule(parent), attribute, new[layer])
     return module
 
 
-def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
+def _inside_out(module: nn.Module, visited: set[nn.Module]) -> Iterator[nn.Module]:
     """Every part once, after the parts it is made of: the order in which constructors draw."""
-    if module in seen:
+    if module in visited:
         return
-    seen.add(module)
+    visited.add(module)
     for child in module.children():
-        yield from _inside_out(child, seen)
+        yield from _inside_out(child, visited)
     yield module

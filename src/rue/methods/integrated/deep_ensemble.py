@@ -1,4 +1,4 @@
-"""Deep ensembles (Lakshminarayanan et al. 2017): networks that predict a mean and a variance, trained apart."""
+"""Deep ensembles (Lakshminarayanan et al. 2017): networks that predict mean and variance, trained independently."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from rue.methods.integrated.training import Adam, TrainingSets, fitting_many, st
 from rue.models.admission import shapes
 from rue.models.torch.module import ModuleCore, module_core
 
-FLOOR = 1e-6  # of the predicted variance, as in the publication
+FLOOR = 1e-6  # the least predicted variance, as in the publication
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class DeepEnsemble:
         module = module_of(heads.model)
         starts = torch.stack([flat(initialised(module, seed)) for seed in seeds]).to(heads.model.theta)
         own = TrainingSets((x, self._reach(x)) if self.adversarial else (x,), sets.targets[each], seeds)
-        found = train(self._objective(heads, sets.n), starts[:, None], own, weight[each][:, None], self.training)
-        return found.reshape(len(fits), self.members, -1)
+        thetas = train(self._objective(heads, sets.n), starts[:, None], own, weight[each][:, None], self.training)
+        return thetas.reshape(len(fits), self.members, -1)
 
     def _reach(self, x: Any) -> Tensor:
         """How far the adversarial step moves each input, for each training set: as x, (g, n, ...)."""
@@ -104,7 +104,7 @@ class DeepEnsemble:
 
 @dataclass(frozen=True)
 class Heads:
-    """A model with outputs (c, 2k), as functions of its parameters: the means and the variances, (c, k) each."""
+    """A model with outputs (c, 2k), which are read as means and variances, (c, k) each."""
 
     model: ModuleCore
 
@@ -118,16 +118,16 @@ class Heads:
         return mean, softplus(raw) + FLOOR
 
     def check(self, rows: Inputs, k: int) -> None:
-        """Insist that the layer that was doubled is the one that gives the outputs."""
+        """Refuse a module whose outputs do not come from the layer that was doubled."""
         try:
             with torch.no_grad():
-                found = f"returned {tuple(self.model.predict(self.model.theta, rows).shape)}"
+                result = f"returned {tuple(self.model.predict(self.model.theta, rows).shape)}"
         except (RuntimeError, ValueError, IndexError) as error:
-            found = f"failed ({error})"
+            result = f"failed ({error})"
         count = len(leaves(rows)[0])
-        if found != f"returned {(count, 2 * k)}":
+        if result != f"returned {(count, 2 * k)}":
             raise ModelError(
-                f"with twice the outputs in its last nn.Linear the module {found}, expected ({count}, {2 * k}) for "
+                f"with twice the outputs in its last nn.Linear the module {result}, expected ({count}, {2 * k}) for "
                 f"{count} rows; make the module's last nn.Linear give its outputs, one column each"
             )
 
@@ -164,7 +164,7 @@ class MemberMixture:
 
     @property
     def count(self) -> int:
-        """Members, b."""
+        """The number of members, b."""
         return len(self.thetas)
 
     def members(self, model: Model, inputs: Inputs) -> Tensor:  # noqa: ARG002  as above

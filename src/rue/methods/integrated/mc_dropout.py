@@ -1,4 +1,4 @@
-"""Monte Carlo dropout (Gal & Ghahramani 2016): a network trained with dropout, and thinned at random to predict."""
+"""Monte Carlo dropout (Gal & Ghahramani 2016): a network trained with dropout that predicts with dropout, too."""
 
 import math
 import operator
@@ -24,7 +24,7 @@ from rue.methods.integrated.architecture import flat, initialised, module_of, wi
 from rue.methods.integrated.training import Adam, BatchObjective, TrainingSets, fitting_many, stack, train
 from rue.models.torch.module import ModuleCore, module_core
 
-GRID = 100  # values of the noise that are tried before the best is refined
+GRID = 100  # so many values of the noise are tried before the best is refined
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,24 @@ class MCDropout:
             return auditors
 
     def _choose(self, plan: "Thinned", sets: TrainingSets, weight: Tensor) -> "list[Choice]":
-        """The rate of each training set whose held-out rows are the most likely, with the noise that makes them so."""
+        """For each training set, the rate and the noise that make its held-out rows most likely."""
         kept = max(1, sets.n - max(1, round(self.held_out * sets.n)))
         order = torch.stack([torch.randperm(sets.n, generator=generator(seed)) for seed in sets.seeds])
         every = [(i, rate) for i in range(len(order)) for rate in self.rates]  # one training set for each rate
         again = torch.tensor([i for i, _ in every])[:, None]
-        seen, unseen = order[again[:, 0], :kept], order[:, kept:]
-        inputs, targets = (map_leaves(lambda leaf: leaf[again, seen], tree) for tree in (sets.inputs, sets.targets))
+        used, unseen = order[again[:, 0], :kept], order[:, kept:]
+        inputs, targets = (map_leaves(lambda leaf: leaf[again, used], tree) for tree in (sets.inputs, sets.targets))
         inner = TrainingSets(inputs, targets, [sets.seeds[i] for i, _ in every])
-        of_fewer = float(weight[0].sum()) * kept / sets.n  # what the penalty beside a mean loss goes by
+        of_fewer = float(weight[0].sum()) * kept / sets.n  # the total weight of the rows used; it scales the penalty
         plan = replace(plan, model=plan.model.bind(map_leaves(operator.itemgetter(0), inputs), of_fewer))
-        thetas = self._train(plan, inner, weight[again, seen], [rate for _, rate in every])
+        thetas = self._train(plan, inner, weight[again, used], [rate for _, rate in every])
         choices: list[list[Choice]] = [[] for _ in sets.seeds]
         for (i, rate), theta in zip(every, thetas, strict=True):
             members = plan.members(theta, rate, self.members, sets.seeds[i])
             here = map_leaves(operator.itemgetter((i, unseen[i])), sets.inputs)
             outputs = member_outputs(plan.model, members, here).double()
             choices[i].append(Choice.of(rate, outputs, sets.targets[i, unseen[i]].double(), weight[i, unseen[i]]))
-        return [min(found, key=lambda choice: choice.nll) for found in choices]
+        return [min(tried, key=lambda choice: choice.nll) for tried in choices]
 
     def _train(self, plan: "Thinned", sets: TrainingSets, weight: Tensor, rates: Sequence[float]) -> Tensor:
         """One network for each training set, with its rate: (g, d)."""
@@ -110,15 +110,15 @@ class Choice:
 
     @classmethod
     def of(cls, rate: float, outputs: Tensor, targets: Tensor, weight: Tensor) -> "Choice":
-        """The noise of each output that makes targets (c, k), weighted by (c,), likeliest around members (b, c, k)."""
+        """Fit the noise of each output to targets (c, k), weighted by (c,), around the members' outputs (b, c, k)."""
         if float(weight.sum()) <= 0:
             raise DataError(f"the weights of all {len(weight)} held-out rows are zero; raise held_out")
         square = (targets - outputs.mean(0)).square()
-        found = [
+        fits = [
             _likeliest(error, own, weight / weight.sum()) for error, own in zip(square.T, outputs.var(0).T, strict=True)
         ]
-        noise = torch.tensor([best for best, _ in found], dtype=torch.float64, device=outputs.device)
-        return cls(rate, torch.diag(noise), sum(nll for _, nll in found))
+        noise = torch.tensor([best for best, _ in fits], dtype=torch.float64, device=outputs.device)
+        return cls(rate, torch.diag(noise), sum(nll for _, nll in fits))
 
 
 def _likeliest(error: Tensor, spread: Tensor, share: Tensor) -> tuple[float, float]:
@@ -132,10 +132,10 @@ def _likeliest(error: Tensor, spread: Tensor, share: Tensor) -> tuple[float, flo
     largest = float(error.max().clamp_min(1e-12).log())  # from there on the NLL only grows
     smallest = float((share * error).sum().clamp_min(1e-12).log()) - 10
     grid = torch.linspace(smallest, largest, GRID, dtype=torch.float64)
-    best = int(nll(grid).argmin())  # there may be several minima
+    best = int(nll(grid).argmin())  # a grid, because there may be several minima
     bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, GRID - 1)])
-    found = minimize_scalar(lambda at: float(nll(at)), bounds=bounds, method="bounded", options={"xatol": 1e-8})
-    return math.exp(float(found.x)), float(found.fun)
+    minimum = minimize_scalar(lambda at: float(nll(at)), bounds=bounds, method="bounded", options={"xatol": 1e-8})
+    return math.exp(float(minimum.x)), float(minimum.fun)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Thinned:
 
     model: Model = field(repr=False)
     thinned: ModuleCore = field(repr=False)
-    unused: nn.Module = field(repr=False)  # its module before any call, which may leave things behind on it
+    unused: nn.Module = field(repr=False)  # its module before any call, since a call may change it
     layers: tuple[str, ...]
     widths: tuple[int, ...]  # inputs of each layer
 
@@ -185,7 +185,7 @@ class Thinned:
         return objective
 
     def members(self, theta: Tensor, rate: float, count: int, seed: int) -> Tensor:
-        """`count` networks (count, d), each with random inputs of every linear layer cut off for good."""
+        """`count` networks (count, d); each has random inputs of every linear layer set to zero."""
         random = generator(seed)
         parts = {name: part.expand(count, *part.shape) for name, part in self.thinned.layout.split(theta).items()}
         for layer in self.layers:
@@ -202,28 +202,28 @@ class ThinnedLinear(nn.Linear):
 
     @classmethod
     def of(cls, layer: nn.Linear) -> "ThinnedLinear":
-        """With the parameters of another, so that tied ones stay tied."""
-        made = cls(layer.in_features, layer.out_features, bias=layer.bias is not None)
-        made.weight, made.bias = layer.weight, layer.bias
-        made.register_buffer("scale", torch.ones(1, layer.in_features).to(layer.weight))
-        return made
+        """A layer that shares the parameters of another, so that tied ones stay tied."""
+        thinned = cls(layer.in_features, layer.out_features, bias=layer.bias is not None)
+        thinned.weight, thinned.bias = layer.weight, layer.bias
+        thinned.register_buffer("scale", torch.ones(1, layer.in_features).to(layer.weight))
+        return thinned
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name nn.Linear gave it
         """Scale inputs (c, ..., p) by (c, p), then multiply."""
-        rows = self.scale.repeat_interleave(len(input) // len(self.scale), dim=0)  # rows may come as several each
+        rows = self.scale.repeat_interleave(len(input) // len(self.scale), dim=0)  # a row may be several input rows
         return linear(input * rows.reshape(len(input), *[1] * (input.dim() - 2), -1), self.weight, self.bias)
 
 
 @dataclass(frozen=True)
 class ThinnedMembers:
-    """Thinned networks and the noise (k, k) beside them."""
+    """Thinned networks, and the noise covariance (k, k)."""
 
     ensemble: SampledMembers
     noise: Tensor = field(repr=False)
 
     @property
     def count(self) -> int:
-        """Members, b."""
+        """The number of members, b."""
         return self.ensemble.count
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:

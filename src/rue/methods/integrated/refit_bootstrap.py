@@ -1,4 +1,4 @@
-"""The bootstrap itself: networks really trained on resampled rows. What RUE saves, and its reference."""
+"""The bootstrap itself: networks trained again on resampled rows, which is what RUE approximates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -67,7 +67,8 @@ class RefitBootstrap:
         with fitting_many(self, models, data) as fits:
             thetas = self._refit(fits)
             return [
-                fit.auditor(made, {}, drawn=made) for fit, made in zip(fits, self._members(fits, thetas), strict=True)
+                fit.auditor(members, {}, drawn=members)
+                for fit, members in zip(fits, self._members(fits, thetas), strict=True)
             ]
 
     def _members(self, fits: Sequence[Fitting], thetas: Tensor) -> "list[RefitMembers]":
@@ -100,13 +101,13 @@ class RefitBootstrap:
 
 @dataclass(frozen=True)
 class RefitMembers:
-    """Trained members; that their mean leaves the prediction is part of the answer, not a warning."""
+    """Trained members. That their mean differs from the prediction is expected, so there is no warning about it."""
 
     ensemble: SampledMembers
 
     @property
     def count(self) -> int:
-        """Members, b."""
+        """The number of members, b."""
         return self.ensemble.count
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:

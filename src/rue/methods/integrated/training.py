@@ -1,8 +1,8 @@
 """Minibatch training of many networks at once: g training sets with r networks each, as one batched model.
 
-Networks this small spend their time between operations, not in them: a thousand side by side take little longer
-than one. Parameters are (g, r, d); rows of a training set are shared by its r networks, which differ in their
-starts and in the weights of the rows.
+For small networks most of the time is overhead between operations: a thousand side by side take little longer than
+one. Parameters are (g, r, d); rows of a training set are shared by its r networks, which differ in their starts and
+in the weights of the rows.
 """
 
 import math
@@ -24,15 +24,15 @@ from rue.core.progress import track
 from rue.core.randomness import generator
 from rue.methods.fitting import Fitting, fitting
 
-# of one network on a batch: theta (d,), inputs (c, ...), targets (c, ...), weights (c,) -> ()
+# The objective of one network on a batch: theta (d,), inputs (c, ...), targets (c, ...), weights (c,) -> ()
 BatchObjective = Callable[[Tensor, Inputs, Any, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Settled:
-    """When training may stop: after `every` passes that brought the objective less than `fall` below those before.
+    """Training stops when the mean objective of `every` passes is less than `fall` below that of the passes before.
 
-    What is compared is the mean over as many passes, so that the noise of minibatches does not decide.
+    Means over several passes are compared because minibatches make single passes noisy.
 
     >>> Settled(every=2, fall=0.1)([3.0, 2.0, 1.5, 1.4]), Settled(every=2, fall=0.1)([1.5, 1.4, 1.45, 1.4])
     (False, True)
@@ -48,7 +48,7 @@ class Settled:
             raise SettingError(f"fall must be at least 0 and finite, got {self.fall!r}")
 
     def __call__(self, history: Sequence[float]) -> bool:
-        """Whether it is time, given the objective in every pass so far."""
+        """Whether to stop, given the objective of every pass so far."""
         if len(history) % self.every or len(history) < 2 * self.every:
             return False
         before, now = history[-2 * self.every : -self.every], history[-self.every :]
@@ -59,8 +59,8 @@ class Settled:
 class Adam:
     """Kingma & Ba's method in shuffled minibatches; the defaults are those of the paper's section 4.1.
 
-    With `decay` the learning rate falls linearly to zero. With `settled` training may end before the last epoch, as
-    the mean objective of the networks that are trained side by side says.
+    With `decay` the learning rate falls linearly to zero. With `settled` training may end before the last epoch,
+    decided by the mean objective of all networks that are trained side by side.
     """
 
     epochs: int = 500
@@ -76,7 +76,7 @@ class Adam:
         if not 0 < self.learning_rate < math.inf:
             raise SettingError(f"learning_rate must be positive and finite, got {self.learning_rate!r}")
 
-    def __repr__(self) -> str:  # finished work is named by it: a rule that is not used is not in it
+    def __repr__(self) -> str:  # stored results are named by it: `settled` is left out where it is not used
         rule = "" if self.settled is None else f", settled={self.settled!r}"
         settings = f"epochs={self.epochs}, batch={self.batch}, learning_rate={self.learning_rate}, decay={self.decay}"
         return f"Adam({settings}{rule})"
@@ -84,10 +84,10 @@ class Adam:
 
 @dataclass(frozen=True)
 class TrainingSets:
-    """g training sets of n rows each: inputs (g, n, ...), targets (g, n, ...), and a seed for each one's order.
+    """g training sets of n rows each: inputs (g, n, ...), targets (g, n, ...), and a seed for the order of each.
 
-    With `draws` an objective's inputs are a pair, the rows and (c, draws) numbers drawn uniformly from 0 to 1 with
-    the set's own seed: whatever is random about a network does not depend on its neighbours or on the device.
+    With `draws` an objective's inputs are a pair, the rows and (c, draws) numbers drawn uniformly from 0 to 1 with the
+    set's own seed, so that randomness in a network does not depend on the networks beside it or on the device.
     """
 
     inputs: Inputs
@@ -135,7 +135,7 @@ def objective_of(model: Model, n: int) -> BatchObjective:
 def train(
     objective: BatchObjective, starts: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam, *, workers: int = 1
 ) -> Tensor:
-    """Minimise the objective from every start (g, r, d), rows weighted by (g, r, n): the parameters found (g, r, d).
+    """Minimise the objective from every start (g, r, d), with rows weighted by (g, r, n); the minima are (g, r, d).
 
     Where the objective cannot be vectorised, networks are trained one by one in `workers` processes.
     """
@@ -144,20 +144,20 @@ def train(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
         if _vectorises(at_once, starts, sets, weight):
-            found = _minimise(at_once, starts, sets, weight, recipe)
+            thetas = _minimise(at_once, starts, sets, weight, recipe)
         else:
-            found = _one_by_one(objective, starts, sets, weight, recipe, workers)
-    lost = int((~torch.isfinite(found)).any(-1).sum())
+            thetas = _one_by_one(objective, starts, sets, weight, recipe, workers)
+    lost = int((~torch.isfinite(thetas)).any(-1).sum())
     if lost:
         raise NumericalError(
-            f"{lost} of {found.shape[0] * found.shape[1]} networks diverged to NaN or infinity; lower the learning "
+            f"{lost} of {thetas.shape[0] * thetas.shape[1]} networks diverged to NaN or infinity; lower the learning "
             f"rate {recipe.learning_rate:g}, or standardise inputs and targets"
         )
-    return found
+    return thetas
 
 
 def _minimise(objective: BatchObjective, starts: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam) -> Tensor:
-    """Adam on the sum over all networks, whose gradients are those of each one."""
+    """Adam on the sum over all networks: each network gets its own gradient."""
     parameters = starts.clone().requires_grad_()
     optimiser = torch.optim.Adam([parameters], lr=recipe.learning_rate, fused=True)
     randoms = [generator(seed) for seed in sets.seeds]
@@ -190,11 +190,11 @@ def _one_by_one(
 
     g, r = starts.shape[:2]
     pairs = [(slice(i, i + 1), slice(j, j + 1)) for i in range(g) for j in range(r)]
-    jobs = (  # copies: a view would take all it is a view of along to its process
+    jobs = (  # clones, because a view would send its whole base tensor to the other process
         delayed(_alone)(objective, starts[i, j].clone(), _only(sets, i), weight[i, j].clone(), recipe) for i, j in pairs
     )
-    found = Parallel(n_jobs=workers if starts.device.type == "cpu" else 1, return_as="generator")(jobs)
-    return torch.cat(list(track(f"training {g * r} networks", found, g * r))).reshape(starts.shape)
+    trained = Parallel(n_jobs=workers if starts.device.type == "cpu" else 1, return_as="generator")(jobs)
+    return torch.cat(list(track(f"training {g * r} networks", trained, g * r))).reshape(starts.shape)
 
 
 def _alone(objective: BatchObjective, start: Tensor, sets: TrainingSets, weight: Tensor, recipe: Adam) -> Tensor:
@@ -217,7 +217,7 @@ def _only(sets: TrainingSets, i: slice) -> TrainingSets:
 
 
 def _vectorises(at_once: BatchObjective, starts: Tensor, sets: TrainingSets, weight: Tensor) -> bool:
-    """Try one batch of two rows."""
+    """Whether the objective can be vectorised: try one batch of two rows."""
     rows = torch.arange(min(2, sets.n), device=starts.device).expand(len(starts), -1)
     batch = _batch(sets, weight, rows, [generator(seed) for seed in sets.seeds])
     try:
@@ -231,7 +231,7 @@ def _vectorises(at_once: BatchObjective, starts: Tensor, sets: TrainingSets, wei
 def _batch(
     sets: TrainingSets, weight: Tensor, rows: Tensor, randoms: Sequence[torch.Generator]
 ) -> tuple[Inputs, Any, Tensor]:
-    """The same rows (g, c) of inputs, targets and weights; with them what is drawn for each set."""
+    """Rows (g, c) of inputs, targets and weights; with `draws`, inputs are paired with random numbers of each set."""
     of_set = torch.arange(len(rows), device=rows.device)[:, None]
 
     def pick(leaf: Tensor) -> Tensor:
@@ -253,8 +253,8 @@ def _check_alike(fits: Sequence[Fitting]) -> None:
     inputs, targets, *_ = next(iter(first.data.batches()))
     wanted = _behaviour(first.model, first.model.theta, inputs, targets)
     for i, fit in enumerate(fits[1:], start=1):
-        found = _behaviour(fit.model, first.model.theta, inputs, targets)
-        differs = [name for name in wanted if not _close(found[name], wanted[name])]
+        behaviour = _behaviour(fit.model, first.model.theta, inputs, targets)
+        differs = [name for name in wanted if not _close(behaviour[name], wanted[name])]
         if differs:
             raise ModelError(
                 f"model {i} has another {' and '.join(differs)} than the first at the same parameters; fit_many needs "
@@ -263,17 +263,17 @@ def _check_alike(fits: Sequence[Fitting]) -> None:
 
 
 def _behaviour(model: Model, theta: Tensor, inputs: Inputs, targets: Any) -> dict[str, Tensor | None]:
-    """What a model makes of given parameters, where they fit it."""
-    found: dict[str, Tensor | None] = {"output": None, "loss": None, "penalty": None}
+    """Output, loss and penalty of a model at given parameters; None where these do not fit it."""
+    behaviour: dict[str, Tensor | None] = {"output": None, "loss": None, "penalty": None}
     if model.theta.shape == theta.shape:
         try:
             with torch.no_grad():
-                found["output"] = outputs = model.predict(theta.to(model.theta), inputs)
-                found["loss"] = model.loss(outputs, targets)
-                found["penalty"] = model.penalty(theta.to(model.theta))
-        except RuntimeError:  # its layers are others
+                behaviour["output"] = outputs = model.predict(theta.to(model.theta), inputs)
+                behaviour["loss"] = model.loss(outputs, targets)
+                behaviour["penalty"] = model.penalty(theta.to(model.theta))
+        except RuntimeError:  # it has other layers
             pass
-    return found
+    return behaviour
 
 
 def _close(a: Tensor | None, b: Tensor | None) -> bool:
@@ -290,6 +290,6 @@ def _together(trees: Sequence[Any]) -> Any:
 
 
 def _merged(trees: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> Any:
-    """One tree of the leaves joined."""
+    """One nested structure, whose leaves are the joined leaves of all."""
     columns = iter(list(column) for column in zip(*(leaves(tree) for tree in trees), strict=True))
     return map_leaves(lambda _: join(next(columns)), trees[0])

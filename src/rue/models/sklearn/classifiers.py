@@ -1,4 +1,4 @@
-"""What each linear classifier of scikit-learn minimised: one function for each."""
+"""The objective that each linear classifier of scikit-learn minimised: one function for each."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from rue.models.sklearn.objective import LinearObjective, liblinear_bias, no_cur
 
 
 def _ridge(e: Any) -> LinearObjective:
-    """Least squares on ±1, a row's class weight holding for all its outputs."""
+    """Least squares on ±1; a row's class weight applies to all its outputs."""
     labels = _labels(e)
     loss = labels.weigh(labels.each(signed_squared_error()))
     return LinearObjective(loss, float(settled(e, "alpha")), encode=labels.encode, labels=labels)
@@ -31,7 +31,7 @@ def _logistic(e: Any) -> LinearObjective:
     strength, ratio = _logistic_penalty(e)
     l2 = strength * (1 - ratio)
     liblinear = e.solver == "liblinear"
-    apart = liblinear or getattr(e, "multi_class", None) == "ovr"  # of more than two classes, before 1.8
+    apart = liblinear or getattr(e, "multi_class", None) == "ovr"  # for more than two classes, before 1.8
     if len(labels.classes) == 2:
         loss = labels.weigh(bernoulli())
     elif apart:
@@ -43,7 +43,7 @@ def _logistic(e: Any) -> LinearObjective:
 
 
 def _logistic_penalty(e: Any) -> tuple[float, float]:
-    """1/C and the share of absolute values in the penalty, in the words of scikit-learn before and after 1.8."""
+    """1/C and the share of the absolute-value penalty, by the settings of scikit-learn before and after 1.8."""
     penalty = getattr(e, "penalty", "deprecated")
     if penalty is None:
         return 0.0, 0.0

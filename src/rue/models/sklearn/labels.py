@@ -1,4 +1,4 @@
-"""A scikit-learn classifier's labels and class weights as the targets of a loss."""
+"""Labels and class weights of a scikit-learn classifier, turned into targets of a loss."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,35 +14,35 @@ from rue.models.labels import label_codes, label_column
 
 @dataclass(frozen=True)
 class ClassCoding:
-    """The labels of a fitted classifier, and what a row of each class counts."""
+    """The labels of a fitted classifier, and the weights of its classes."""
 
     classes: NDArray[Any] = field(repr=False)
     class_weight: Any = None  # as given to the classifier: a dict, "balanced" or None
-    by_weight: bool = False  # "balanced" goes by the weights of the rows, not by their number
+    by_weight: bool = False  # "balanced" uses the weights of the rows, not their number
 
     @property
     def weighted(self) -> bool:
-        """Whether rows count by their class."""
+        """Whether rows are weighted by their class."""
         return self.class_weight is not None and len(self.class_weight) > 0
 
     @property
     def balanced_by(self) -> str | None:
-        """Weights of training that decided what a row of each class counts, and that labels alone do not tell."""
+        """The weights of training that class weights depend on; None if labels alone determine them."""
         return "the sample weights of training" if self.by_weight and isinstance(self.class_weight, str) else None
 
     def each(self, loss: Loss) -> Loss:
-        """A yes-or-no loss of one output for two classes, of one output for each of more."""
+        """A binary loss of one output for two classes, and of one output per class for more."""
         return loss if len(self.classes) == 2 else one_vs_rest(loss)
 
     def weigh(self, loss: Loss, positives: bool = False) -> Loss:
-        """The loss of rows that count by their class; `positives` where, of several outputs, only its own does."""
+        """The loss with class weights; with `positives`, of several outputs only that of the row's class is weighed."""
         if not self.weighted:
             return loss
         apart = positives and len(self.classes) > 2
-        return replace(loss, fit_targets=None) if apart else row_weighted(loss)  # one_vs_rest takes pairs itself
+        return replace(loss, fit_targets=None) if apart else row_weighted(loss)  # one_vs_rest takes pairs of targets
 
     def encode(self, labels: Any) -> Any:
-        """Numbers from 0 to k − 1, (n,), of two classes (n, 1) floats; with class weights, a pair with those (n,)."""
+        """Numbers from 0 to k − 1 (n,), for two classes floats (n, 1); with class weights, a pair with the weights."""
         from sklearn.utils.class_weight import compute_class_weight
 
         if isinstance(self.class_weight, str) and (isinstance(labels, Tensor) or not hasattr(labels, "shape")):

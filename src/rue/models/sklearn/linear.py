@@ -1,4 +1,4 @@
-"""A fitted linear estimator of scikit-learn as a model: its weights, and what they minimise."""
+"""A fitted linear estimator of scikit-learn as a model: its weights, and the objective they minimise."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ LINEAR: dict[type, Callable[[Any], LinearObjective]] = {**REGRESSORS, **CLASSIFI
 
 
 class Active(nn.Module):
-    """A linear map some of whose weights (k, p) are zero for good: only the others can move."""
+    """A linear map in which some weights (k, p) stay zero: only the others are parameters."""
 
     rows: Tensor
     columns: Tensor
@@ -44,22 +44,22 @@ class Active(nn.Module):
 
 def read_linear(estimator: Any, reader: Callable[[Any], LinearObjective]) -> Model:
     """Weights, loss and penalty of a fitted linear estimator."""
-    read = reader(estimator)
+    objective = reader(estimator)
     boundary = EstimatorBoundary(
         ModuleBoundary(),
         features=matrix_reader(estimator),
         own=estimator.predict,
-        encode=read.encode,
-        response=read.response,
-        classes=None if read.labels is None else read.labels.classes,
+        encode=objective.encode,
+        response=objective.response,
+        classes=None if objective.labels is None else objective.labels.classes,
     )
-    balanced = None if read.labels is None else read.labels.balanced_by
-    said = {"estimator": type(estimator).__name__, **({} if balanced is None else {"balanced_by": balanced})}
-    return Model(_core(estimator, read), boundary, said, settle=settle_module, balanced_by=balanced)
+    balanced = None if objective.labels is None else objective.labels.balanced_by
+    facts = {"estimator": type(estimator).__name__, **({} if balanced is None else {"balanced_by": balanced})}
+    return Model(_core(estimator, objective), boundary, facts, settle=settle_module, balanced_by=balanced)
 
 
 def matrix_reader(estimator: Any) -> Callable[[Any], NDArray[np.float64]]:
-    """How an estimator reads its inputs: the same names and number of features as in training, dense float64."""
+    """A function that reads inputs as the estimator does: features checked as in training, dense float64."""
 
     def features(inputs: Any) -> NDArray[np.float64]:
         try:
@@ -74,26 +74,26 @@ def matrix_reader(estimator: Any) -> Callable[[Any], NDArray[np.float64]]:
     return features
 
 
-def _core(estimator: Any, read: LinearObjective) -> ModuleCore:
+def _core(estimator: Any, objective: LinearObjective) -> ModuleCore:
     weight = torch.tensor(np.atleast_2d(estimator.coef_), dtype=torch.float64)
     k, p = weight.shape
     bias = None
     if estimator.fit_intercept:
         bias = torch.tensor(np.broadcast_to(estimator.intercept_, (k,)).copy(), dtype=torch.float64)
-    free = weight != 0 if read.sparse else torch.ones_like(weight, dtype=torch.bool)
+    free = weight != 0 if objective.sparse else torch.ones_like(weight, dtype=torch.bool)
     if bias is None and not free.any():
         raise ModelError(
             f"all {weight.numel()} coefficients of {type(estimator).__name__} are zero and it has no intercept; there "
             "is nothing that training data could have moved: use a smaller penalty"
         )
-    module = Active(weight, bias, free) if read.sparse else _linear(weight, bias)
-    loss = read.loss
-    if read.sparse:  # absolute values pull, and have no curvature
+    module = Active(weight, bias, free) if objective.sparse else _linear(weight, bias)
+    loss = objective.loss
+    if objective.sparse:  # a penalty of absolute values shifts the minimum, and has no curvature
         loss = replace(loss, family=replace(loss.family, stationary=False))
-    core = module_core(module, loss, None, None, "mean" if read.mean else "sum", None)
-    l2 = torch.as_tensor(np.broadcast_to(read.l2, (k, p)).copy(), dtype=torch.float64)[free]
+    core = module_core(module, loss, None, None, "mean" if objective.mean else "sum", None)
+    l2 = torch.as_tensor(np.broadcast_to(objective.l2, (k, p)).copy(), dtype=torch.float64)[free]
     if bias is not None:
-        l2 = torch.cat([l2, torch.full((k,), read.bias_l2, dtype=torch.float64)])
+        l2 = torch.cat([l2, torch.full((k,), objective.bias_l2, dtype=torch.float64)])
     return replace(core, l2=l2, l2_given=True)
 
 

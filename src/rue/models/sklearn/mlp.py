@@ -34,8 +34,8 @@ def read_mlp(estimator: Any) -> Model:
         boundary = replace(boundary, encode=labels.encode, classes=labels.classes)
     elif estimator.out_activation_ == "exp":
         boundary = replace(boundary, response=Exponential())
-    said = {"estimator": type(estimator).__name__, "solver": estimator.solver}
-    return Model(core, boundary, said, settle=settle_module)
+    facts = {"estimator": type(estimator).__name__, "solver": estimator.solver}
+    return Model(core, boundary, facts, settle=settle_module)
 
 
 def _module(estimator: Any) -> nn.Sequential:
@@ -58,7 +58,7 @@ def _loss(estimator: Any) -> Loss:
 
 
 def _l2(estimator: Any) -> float:
-    """alpha/2‖W‖² stands beside the sum of one batch's losses, so that all rows' has it once for each batch."""
+    """alpha/2‖W‖² is added to the summed losses of every batch, so that an epoch has it once for each batch."""
     if estimator.solver == "lbfgs" or not estimator.t_:
         return float(estimator.alpha)
     rows = estimator.t_ / len(estimator.loss_curve_)  # t_ counts the rows of all epochs

@@ -28,19 +28,19 @@ from rue.models.sklearn.response import TransformedBack
 TREES = ("sklearn.ensemble", "sklearn.tree")
 
 Inside = Callable[[Any], Model]
-"""How the estimator inside another is read."""
+"""A function that reads the estimator inside another."""
 
 
 def read(estimator: Any, loss: Any, l2: Any) -> Model:
-    """A fitted estimator; all but trees know their loss and penalty."""
-    from rue.models.wrapping import adapter  # which imports the adapters
+    """A fitted estimator as a model; `loss` and `l2` are for trees only, others have theirs."""
+    from rue.models.wrapping import adapter  # here, because that module imports the adapters
 
     other = adapter(estimator)
-    if other != "sklearn.reader":  # at the end of a pipeline
+    if other != "sklearn.reader":  # an estimator of another library at the end of a pipeline
         reader: Any = import_module(f"rue.models.{other}")
-        made: Model = reader.read(estimator, loss, l2)
-        return made
-    for kind in type(estimator).__mro__:  # a parent may be readable where its child is refused, and the reverse
+        model: Model = reader.read(estimator, loss, l2)
+        return model
+    for kind in type(estimator).__mro__:  # the nearest class decides: a child may be refused where its parent is not
         if kind in WRAPPERS or kind in LINEAR or kind in NETWORKS:
             _check_fitted(estimator)
             if kind in WRAPPERS:
@@ -53,8 +53,8 @@ def read(estimator: Any, loss: Any, l2: Any) -> Model:
         if kind.__module__.startswith(TREES):
             _check_fitted(estimator)
             trees: Any = import_module("rue.models.trees.scikit_learn")
-            found: Model = trees.read(estimator, loss, l2)
-            return found
+            ensemble: Model = trees.read(estimator, loss, l2)
+            return ensemble
         if kind.__name__ in NEAREST:
             _check_fitted(estimator)
             raise OpaqueError(
@@ -71,7 +71,7 @@ def read(estimator: Any, loss: Any, l2: Any) -> Model:
 
 
 def _pipeline(pipeline: Any, inside: Inside) -> Model:
-    """What stands before the last step makes the features."""
+    """The last step, with features made by the steps before it."""
     final = pipeline[-1]
     if not hasattr(final, "predict"):
         raise ModelError(
@@ -79,16 +79,16 @@ def _pipeline(pipeline: Any, inside: Inside) -> Model:
             "nothing; wrap one that ends in a fitted regressor or classifier"
         )
     model = inside(final)
-    if type(final).__module__.startswith("skorch"):  # whose predict changes the mode of the module
+    if type(final).__module__.startswith("skorch"):  # its predict changes the mode of the module
         pipeline = copy.deepcopy(pipeline)
     if len(pipeline) == 1:
-        return _seen(model, own=pipeline.predict)
+        return _with_boundary(model, own=pipeline.predict)
     before, inner = pipeline[:-1], _boundary(model).features
-    return _seen(model, features=lambda inputs: inner(_transformed(before, inputs)), own=pipeline.predict)
+    return _with_boundary(model, features=lambda inputs: inner(_transformed(before, inputs)), own=pipeline.predict)
 
 
 def _transformed(before: Any, inputs: Any) -> Any:
-    """Through the steps before the last; sparse matrices are made dense where the last step reads them."""
+    """Inputs transformed by the steps before the last; a sparse result is made dense by the reader of the last step."""
     try:
         return before.transform(inputs)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
@@ -100,30 +100,30 @@ def _search(search: Any, inside: Inside) -> Model:
         raise ModelError(
             f"{type(search).__name__}(refit=False) kept no estimator; use refit=True, or wrap the one you trained"
         )
-    return _seen(inside(search.best_estimator_), own=search.predict)
+    return _with_boundary(inside(search.best_estimator_), own=search.predict)
 
 
 def _transformed_target(regressor: Any, inside: Inside) -> Model:
-    """Targets are transformed before training, predictions transformed back."""
+    """The regressor inside, with targets transformed before training and predictions transformed back."""
     model = inside(regressor.regressor_)
     transformer = regressor.transformer_
     inner = _boundary(model).encode
 
     def encode(targets: Any) -> Any:
         values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
-        made = transformer.transform(values.reshape(len(values), -1))
-        return inner(np.asarray(made, np.float64).reshape(values.shape))
+        transformed = transformer.transform(values.reshape(len(values), -1))
+        return inner(np.asarray(transformed, np.float64).reshape(values.shape))
 
     response = TransformedBack(transformer.inverse_transform, model.response)
-    return _seen(model, encode=encode, response=response, own=regressor.predict)
+    return _with_boundary(model, encode=encode, response=response, own=regressor.predict)
 
 
 def _boundary(model: Model) -> EstimatorBoundary:
-    return cast(EstimatorBoundary, model.boundary)  # every estimator inside has one
+    return cast(EstimatorBoundary, model.boundary)  # estimators inside others always have this one
 
 
-def _seen(model: Model, **parts: Any) -> Model:
-    """The same core, seen through what stands around the estimator."""
+def _with_boundary(model: Model, **parts: Any) -> Model:
+    """The same model with some parts of its boundary replaced."""
     return replace(model, boundary=replace(_boundary(model), **parts))
 
 

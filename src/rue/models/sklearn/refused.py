@@ -1,4 +1,4 @@
-"""What of scikit-learn cannot be audited, and the nearest that can."""
+"""Estimators of scikit-learn whose parameters cannot be read, and the nearest ones that can."""
 
 LINEAR_CLASSIFIER = 'LinearSVC(loss="squared_hinge") or LogisticRegression, for a kernel behind Nystroem in a Pipeline'
 LINEAR_REGRESSOR = 'LinearSVR(loss="squared_epsilon_insensitive") or Ridge, for a kernel behind Nystroem in a Pipeline'

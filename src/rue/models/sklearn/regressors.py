@@ -1,4 +1,4 @@
-"""What each linear regressor of scikit-learn minimised: one line or function for each."""
+"""The objective that each linear regressor of scikit-learn minimised: one line or function for each."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def _least_squares(e: Any) -> LinearObjective:
 
 
 def _ridge(e: Any) -> LinearObjective:
-    """½‖y − f‖² + ½ alpha‖w‖², alpha perhaps of each target its own."""
+    """½‖y − f‖² + ½ alpha‖w‖²; alpha may differ between targets."""
     alpha = np.asarray(settled(e, "alpha"), np.float64)
     return LinearObjective(squared_error(), alpha.reshape(-1, 1), sparse=bool(getattr(e, "positive", False)))
 
@@ -34,17 +34,17 @@ def _absolute(e: Any) -> LinearObjective:  # noqa: ARG001  every reader has this
 
 
 def _bayesian_ridge(e: Any) -> LinearObjective:
-    """The mean of the posterior: ½ alpha_‖y − f‖² + ½ lambda_‖w‖², each coefficient its own under ARD."""
+    """The mean of the posterior: ½ alpha_‖y − f‖² + ½ lambda_‖w‖²; under ARD lambda_ differs between coefficients."""
     return LinearObjective(squared_error(), np.asarray(e.lambda_ / e.alpha_, np.float64), sparse=np.ndim(e.lambda_) > 0)
 
 
 def _huber(e: Any) -> LinearObjective:
-    """(2/σ) Σ huber(y − f, εσ) + alpha‖w‖², at the scale σ that was found."""
+    """(2/σ) Σ huber(y − f, εσ) + alpha‖w‖², at the fitted scale σ."""
     return LinearObjective(huber(delta=float(e.epsilon * e.scale_)), float(e.alpha * e.scale_))
 
 
 def _log_mean(loss: Callable[[], Loss]) -> Callable[[Any], LinearObjective]:
-    """Mean half deviance + ½ alpha‖w‖², the output being the logarithm of the mean."""
+    """Mean half deviance + ½ alpha‖w‖²; the output is the logarithm of the mean."""
     return lambda e: LinearObjective(loss(), float(e.alpha), mean=True, response=Exponential())
 
 

@@ -1,4 +1,4 @@
-"""From the outputs of a scikit-learn estimator to what it predicts, where its targets were transformed."""
+"""Turns the outputs of a scikit-learn estimator into predictions where its targets were transformed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TransformedBack:
-    """Targets were transformed before training: the inverse brings predictions back."""
+    """Predictions by the inverse of the transformation that targets had before training."""
 
     inverse: Callable[[Values], Values] = field(repr=False)  # (m, k) -> (m, k), column by column
-    inner: Response | None = None  # of the estimator that was trained on them
+    inner: Response | None = None  # of the estimator that was trained on the transformed targets
 
     def value(self, outputs: Values) -> Values:
         """The inverse of the transformation."""
         return self._back(outputs if self.inner is None else self.inner.value(outputs))
 
     def slope(self, outputs: Values) -> Values:
-        """By central differences; where a unit step agrees with a small one it is the better of the two."""
+        """The derivative by central differences; where a unit step agrees with a small one, it is more precise."""
         at = outputs if self.inner is None else self.inner.value(outputs)
         self._check_columns(at)
         slope = self._difference(at, 1e-5 * (1 + np.abs(at)))  # error of order step², rounding of order 1e-16 / step
@@ -45,7 +45,7 @@ class TransformedBack:
         return np.asarray(self.inverse(values), np.float64).reshape(values.shape)
 
     def _check_columns(self, values: Values) -> None:
-        """Refuse a transformation that mixes several targets: the audit goes output by output."""
+        """Refuse a transformation that mixes several targets: each output is audited by itself."""
         start = self._back(values)
         for column in range(values.shape[1]) if values.shape[1] > 1 else ():
             moved = values.copy()

@@ -1,4 +1,4 @@
-"""How a module takes its inputs, and which of the things it returns is audited."""
+"""How a module is called with its inputs, and which part of its result is audited."""
 
 import inspect
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from rue.core.errors import ModelError
 
 
 def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A tuple fills positional parameters and a dict named ones where the forward has them; else one argument."""
+    """Positional and named arguments of `forward`: from a tuple or a dict where it takes them, else one argument."""
     if isinstance(inputs, Tensor):
         return (inputs,), {}
     parameters = list(inspect.signature(module.forward).parameters.values())
-    if isinstance(inputs, tuple | list):  # a collate_fn makes lists of tuples
+    if isinstance(inputs, tuple | list):  # a collate_fn turns tuples into lists
         positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         required = [p for p in positional if p.default is p.empty]
         fits = len(required) <= len(inputs) <= len(positional)
@@ -35,7 +35,7 @@ def arguments(module: nn.Module, inputs: Inputs) -> tuple[tuple[Any, ...], dict[
 
 
 def audited_output(returned: Any) -> Tensor:
-    """The tensor a module returned, or the logits among what it returned."""
+    """The tensor that a module returned, or the `logits` of the object that it returned."""
     logits = returned.get("logits") if isinstance(returned, Mapping) else getattr(returned, "logits", returned)
     if isinstance(logits, Tensor):
         return logits

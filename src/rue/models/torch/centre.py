@@ -1,4 +1,4 @@
-"""What the penalty shrinks towards: the parameters that training started from, or zero."""
+"""The centre that the penalty shrinks towards: the parameters that training started from, or zero."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from rue.core.errors import SettingError
 from rue.models.torch.parameters import Layout, listed
 from rue.models.torch.unwrap import unwrap
 
-EXTRA = "_extra_state"  # how torch ends the name of what a state dict has beside tensors
+EXTRA = "_extra_state"  # the ending of the names of entries in a state dict that are not tensors
 
 
 def read_centre(centre: object, module: nn.Module, layout: Layout, theta: Tensor) -> Tensor:
@@ -25,14 +25,14 @@ def read_centre(centre: object, module: nn.Module, layout: Layout, theta: Tensor
             f"centre names {listed(unknown)}, which the module does not have; leave out what it does not have: "
             "{name: value for name, value in centre.items() if name in net.state_dict()}"
         )
-    found = {first[name]: value for name, value in given.items() if first.get(name) in layout.names}
-    if not found:
+    audited = {first[name]: value for name, value in given.items() if first.get(name) in layout.names}
+    if not audited:
         raise SettingError(
             f"centre names none of the audited parameters {listed(layout.names)}; give the state dict that the "
             "training started from, or leave centre out"
         )
     trained = layout.split(theta)
-    read = {name: _read(name, value, trained[name]) for name, value in found.items()}
+    read = {name: _read(name, value, trained[name]) for name, value in audited.items()}
     if all(torch.equal(value, trained[name]) for name, value in read.items()):
         raise SettingError(
             f"centre is equal to the trained parameters in all of {listed(tuple(read))}; a state dict shares its "
@@ -55,7 +55,7 @@ def _named(centre: object) -> dict[str, Any]:
 
 
 def _first_names(module: nn.Module) -> dict[str, str]:
-    """Every name of the module's parameters and buffers, and the first name of what it stands for."""
+    """For every name of the module's parameters and buffers, the first name of the same tensor."""
     first = {id(parameter): name for name, parameter in module.named_parameters()}
     named = dict(module.named_parameters(remove_duplicate=False))
     buffers = dict(module.named_buffers(remove_duplicate=False))

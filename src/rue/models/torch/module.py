@@ -34,7 +34,7 @@ Penalty = Callable[[dict[str, Tensor]], Tensor]
 class ModuleCore:
     """A trained module, its loss and its penalty, as functions of a flat theta."""
 
-    jacobian: ClassVar[None] = None  # left to autodiff
+    jacobian: ClassVar[None] = None  # computed by automatic differentiation
 
     module: nn.Module = field(repr=False)
     layout: Layout = field(repr=False)
@@ -45,12 +45,12 @@ class ModuleCore:
     centre: Tensor = field(repr=False)  # (d,), what the penalty shrinks towards
     extra: Penalty | None
     reduction: Reduction
-    scale: Scale = OURS  # of the loss as it was trained, against `loss`
+    scale: Scale = OURS  # the ratio of the loss that was trained to `loss`
     l2_given: bool = True
-    l2_reason: str | None = None  # where an optimizer said it
-    penalty_scale: float = 1.0  # of the penalty beside the sum of `loss`: settled once, by data
-    as_stated: Loss | None = field(default=None, repr=False)  # the loss before it was bound, where that changed it
-    row_shape: tuple[int, ...] | None = None  # () or (k,): what the module returns for one row
+    l2_reason: str | None = None  # where the l2 comes from, if an optimizer was given
+    penalty_scale: float = 1.0  # factor of the penalty beside the sum of `loss`; set when the model is bound to data
+    as_stated: Loss | None = field(default=None, repr=False)  # the loss before binding, where binding changed it
+    row_shape: tuple[int, ...] | None = None  # () or (k,): the shape of the module's output for one row
 
     @property
     def stated_loss(self) -> Loss:
@@ -89,7 +89,7 @@ class ModuleCore:
         return self.penalty_scale * value
 
     def contents(self) -> Iterator[str | Tensor]:
-        """Names and values of the parameters, then those of what stays fixed."""
+        """Names and values of the audited parameters, then of the fixed ones and the buffers."""
         yield "\n".join(self.layout.names)
         yield self.theta
         for name, values in sorted(self.fixed.items()):
@@ -113,20 +113,20 @@ class ModuleCore:
         }
 
     def call(self, theta: Tensor, inputs: Inputs) -> Tensor:
-        """What the module returns, in its own shape."""
+        """The module's output in its own shape."""
         positional, named = arguments(self.module, inputs)
         state = {**self.fixed, **self.layout.split(theta)}
         return audited_output(functional_call(self.module, state, positional, named))
 
     def counted(self, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None) -> float:
-        """What all rows count in a mean: their weights, times those of their classes."""
+        """The total weight of all rows in a mean: their weights, times those of their classes."""
         if self.scale.count is None:
             return total_weight
-        assert batches is not None  # what binds without the rows has no classes
+        assert batches is not None  # only models without class weights are bound without rows
         return sum(float((part.weight * self.scale.count(part.targets)).sum()) for part in batches(self))
 
     def check_extra(self, extra: Penalty) -> None:
-        """A penalty that looks at the module instead of its argument would count as no penalty at all."""
+        """Refuse a penalty of the module's parameters instead of its argument: its derivative would be zero."""
         theta = self.theta.detach().requires_grad_()
         with torch.enable_grad(), described("the penalty could not take the named parameters, a dict of tensors"):
             value: Any = extra(self.layout.split(theta))
@@ -142,7 +142,7 @@ class ModuleCore:
 
 @dataclass(frozen=True)
 class ModuleBoundary:
-    """Raw inputs and targets as tensors; a module's outputs are its predictions."""
+    """Reads raw inputs and targets as tensors; a module's outputs are its predictions."""
 
     answer: ClassVar[None] = None
     response: ClassVar[None] = None
@@ -153,7 +153,7 @@ class ModuleBoundary:
         return map_leaves(lambda leaf: read_leaf(leaf, core.theta, whole_numbers_in_frames=False), inputs)
 
     def read_targets(self, core: ModuleCore, targets: Any) -> Any:
-        """As inputs; a loss that compares with the outputs gets floating targets of their shape."""
+        """Tensors like inputs; the loss may want floating targets of the shape of the outputs."""
         read = map_leaves(lambda leaf: read_leaf(leaf, core.theta, whole_numbers_in_frames=True), targets)
         if core.loss.fit_targets is None or core.row_shape is None:
             return read
@@ -164,7 +164,7 @@ class ModuleBoundary:
 def settle_module(
     core: ModuleCore, inputs: Inputs, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None
 ) -> ModuleCore:
-    """Look at a first batch: fix the outputs' shape and the penalty's scale, or refuse."""
+    """Set the outputs' shape and the penalty's scale by a first batch, or refuse the model."""
     _check_layers(core.module)
     if core.extra is not None:
         core.check_extra(core.extra)
@@ -185,12 +185,12 @@ def settle_module(
     settled = replace(shaped, penalty_scale=core.scale.penalty(core.reduction, rows, k))
     if not _own_shape(shaped):
         return settled
-    stated = core.stated_loss  # the model may be bound again, to other rows
+    stated = core.stated_loss  # not core.loss, because the model may be bound again
     return replace(settled, loss=replace(stated, value=_without_axis(stated.value)), as_stated=stated)
 
 
 def _own_shape(core: ModuleCore) -> bool:
-    """Whether the loss is a user's callable, which sees outputs (n,) where the module returns them so."""
+    """Whether the loss is a user's callable that gets outputs (n,), because the module returns them in that shape."""
     return core.row_shape == () and core.loss.fit_targets is None
 
 
@@ -208,18 +208,18 @@ def wrap_module(
     optimizer: object = None,
     centre: object = None,
 ) -> Model:
-    """Take a trained module apart into theta and functions of it; the module itself stays untouched."""
+    """A trained module as a model: theta and functions of it. The module itself does not change."""
     return module_model(module_core(module, loss, l2, penalty, reduction, select, optimizer, centre))
 
 
 def plain_module(model: Model) -> ModuleCore | None:
-    """The core of a wrapped module; None for whatever else was wrapped, estimators around a module too."""
-    own = isinstance(model.core, ModuleCore) and model.boundary.answer is None
-    return cast(ModuleCore, model.core) if own else None
+    """The core of a wrapped module; None for any other model, also for estimators that contain a module."""
+    plain = isinstance(model.core, ModuleCore) and model.boundary.answer is None
+    return cast(ModuleCore, model.core) if plain else None
 
 
 def module_model(core: ModuleCore) -> Model:
-    """A core with the boundary of modules."""
+    """A model from a core, with the boundary of modules."""
     return Model(core, ModuleBoundary(), settle=settle_module)
 
 
@@ -233,9 +233,9 @@ def module_core(
     optimizer: object = None,
     centre: object = None,
 ) -> ModuleCore:
-    """A trained module as theta and functions of it."""
-    said = stated(loss)
-    agreed = said.agreed(reduction)
+    """The core of a trained module: theta and functions of it."""
+    statement = stated(loss)
+    agreed = statement.agreed(reduction)
     if penalty is not None and not callable(penalty):
         raise SettingError(
             f"penalty must be a callable of named parameters, got {type(penalty).__name__}; a number is l2"
@@ -251,45 +251,45 @@ def module_core(
         layout=layout,
         theta=theta,
         fixed=fixed,
-        loss=said.loss,
+        loss=statement.loss,
         l2=_coefficients(layout, l2, optimized).to(theta.device),
         centre=read_centre(centre, module, layout, theta),
         extra=penalty,
         reduction=agreed,
-        scale=said.scale,
+        scale=statement.scale,
         l2_given=l2 is not None or (optimized is not None and optimized.l2 is not None),
         l2_reason=optimized.why if optimized is not None and l2 is None else None,
     )
 
 
 def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimized: Optimized | None) -> Tensor:
-    """The coefficient of ½θ² (d,) that the user says, or else the optimizer; zero where it is unknown."""
-    said = layout.coefficients(l2)
+    """The coefficient of ½θ² (d,), given by the user or else by the optimizer; zero where it is unknown."""
+    given = layout.coefficients(l2)
     if optimized is None or optimized.l2 is None:
-        return said
+        return given
     decay = layout.spread(optimized.l2)
     if l2 is None:
         return decay
-    apart = (said - decay).abs() > 1e-9 * decay.abs()  # the same number, read or computed
+    apart = (given - decay).abs() > 1e-9 * decay.abs()  # more than rounding
     if bool(apart.any()):
         at = int(apart.nonzero()[0])
-        name = next(name for name, part in layout.split(torch.arange(len(said))).items() if bool((part == at).any()))
+        name = next(name for name, part in layout.split(torch.arange(len(given))).items() if bool((part == at).any()))
         raise SettingError(
-            f"l2 is {said[at]:g} for {name!r}, and the weight_decay of {optimized.optimizer} {decay[at]:g}; leave l2 "
+            f"l2 is {given[at]:g} for {name!r}, and the weight_decay of {optimized.optimizer} {decay[at]:g}; leave l2 "
             "out where the optimizer says it, or the optimizer where another penalty was trained"
         )
-    return said
+    return given
 
 
 def private_copy(module: nn.Module) -> nn.Module:
-    """Copy everything but the tensors: what a forward pass may set on the copy never reaches the user's module."""
+    """Copy everything but the tensors, so that a forward pass cannot change attributes of the user's module."""
     shared: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
-    for part in module.modules():  # tensors that carry a graph cannot be copied
+    for part in module.modules():  # tensors with a gradient graph cannot be copied
         own = {name: value for name, value in vars(part).items() if name not in ("_parameters", "_buffers", "_modules")}
         shared.update({id(v): v.detach() for v in leaves(own) if isinstance(v, Tensor) and v.grad_fn is not None})
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # what torch says to itself while it copies a graph
+            warnings.simplefilter("ignore", FutureWarning)  # torch warns about itself while it copies a graph
             copied = copy.deepcopy(module, shared)
     except Exception as error:
         raise ModelError(
@@ -301,7 +301,7 @@ def private_copy(module: nn.Module) -> nn.Module:
 
 @contextmanager
 def _differentiable_kernels(module: nn.Module) -> Iterator[None]:
-    """Fused attention and recurrent kernels lack the derivatives we need: use the plain ones."""
+    """Use plain kernels: fused attention and recurrent kernels lack second derivatives."""
     recurrent = any(isinstance(part, nn.RNNBase) for part in module.modules())
     backends = torch.backends
     before = backends.mha.get_fastpath_enabled(), backends.cudnn.enabled, backends.mkldnn.enabled

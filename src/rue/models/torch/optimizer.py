@@ -1,4 +1,4 @@
-"""What the optimizer that trained a module says: which parameters were trained, and with which penalty."""
+"""Reads from an optimizer which parameters were trained, and with which penalty."""
 
 from dataclasses import dataclass, field
 
@@ -23,50 +23,50 @@ from torch.optim import (
 
 from rue.core.errors import SettingError
 
-# weight_decay·θ is added to the gradient: the objective has the penalty ½ weight_decay ‖θ‖²
+# These add weight_decay·θ to the gradient: the objective has the penalty ½ weight_decay ‖θ‖².
 IN_THE_GRADIENT = (SGD, Adam, RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, ASGD, Rprop, LBFGS)
-APART = (AdamW, Adafactor, Muon)  # parameters are shrunk beside the step: no objective has such a penalty
+APART = (AdamW, Adafactor, Muon)  # these shrink parameters apart from the gradient: no objective has such a penalty
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """The parameters an optimizer trained, by name, and the coefficient of ½θ² of each."""
+    """The names of the parameters that an optimizer trained, and the coefficient of ½θ² of each."""
 
-    optimizer: str  # its class
+    optimizer: str  # the name of its class
     names: tuple[str, ...]
-    l2: dict[str, float] | None = field(repr=False)  # None where the optimizer does not tell
-    why: str  # the l2
+    l2: dict[str, float] | None = field(repr=False)  # None where it is unknown
+    why: str  # where the l2 comes from, or why it is unknown
 
 
 def read_optimizer(optimizer: object, module: nn.Module, *, l2_given: bool) -> Optimized:
-    """Read an optimizer's groups, parameter by parameter, by identity with those of the module."""
+    """Read the optimizer's groups; its parameters are recognised by identity with those of the module."""
     if not isinstance(optimizer, Optimizer):
         what = f"the class {optimizer.__name__}" if isinstance(optimizer, type) else type(optimizer).__name__
         raise SettingError(f"optimizer must be the torch.optim object that trained the module, got {what}")
     names = {id(parameter): name for name, parameter in module.named_parameters()}
-    kind, found, apart = type(optimizer), dict[str, float](), type(optimizer) in APART
+    kind, decays, apart = type(optimizer), dict[str, float](), type(optimizer) in APART
     for group in optimizer.param_groups:
         decay = float(group.get("weight_decay", 0.0))
         if kind is ASGD:
             decay += float(group["lambd"])  # (1 − η lambd)θ − ηg is a step along g + lambd·θ
-        own = [names[id(parameter)] for parameter in group["params"] if id(parameter) in names]
-        found.update(dict.fromkeys(own, decay))
-        apart = apart or bool(own and group.get("decoupled_weight_decay", False))
-    if not found:
+        trained = [names[id(parameter)] for parameter in group["params"] if id(parameter) in names]
+        decays.update(dict.fromkeys(trained, decay))
+        apart = apart or bool(trained and group.get("decoupled_weight_decay", False))
+    if not decays:
         raise SettingError(
             f"the {kind.__name__} holds none of the module's {len(names)} parameters; give the optimizer that trained "
             "this very module (a copy has parameters of its own), or leave it out and say l2="
         )
     if apart:
-        return Optimized(kind.__name__, tuple(found), None, _unknown(kind.__name__, max(found.values())))
+        return Optimized(kind.__name__, tuple(decays), None, _unknown(kind.__name__, max(decays.values())))
     if kind in IN_THE_GRADIENT:
-        return Optimized(kind.__name__, tuple(found), found, f"the weight_decay of {kind.__name__}")
-    if any(found.values()) and not l2_given:
+        return Optimized(kind.__name__, tuple(decays), decays, f"the weight_decay of {kind.__name__}")
+    if any(decays.values()) and not l2_given:
         raise SettingError(
-            f"what {kind.__name__} does with weight_decay={max(found.values()):g} is not known here; say l2=, the "
+            f"what {kind.__name__} does with weight_decay={max(decays.values()):g} is not known here; say l2=, the "
             "coefficient of ½‖θ‖² in the objective it minimised, or leave optimizer out if there is none"
         )
-    return Optimized(kind.__name__, tuple(found), None, f"{kind.__name__} is not known here")
+    return Optimized(kind.__name__, tuple(decays), None, f"{kind.__name__} is not known here")
 
 
 def _unknown(name: str, decay: float) -> str:

@@ -56,7 +56,7 @@ def audited(
 ) -> dict[str, nn.Parameter]:
     """The parameters to audit, tied ones once: those selected, else those that were trained.
 
-    Where an optimizer says which it `optimized`, no others were.
+    If an optimizer is known, `optimized` has the names of the parameters it trained.
     """
     parameters = dict(module.named_parameters())
     if not parameters:

@@ -22,13 +22,13 @@ from rue.models.estimator import EstimatorBoundary
 from rue.models.torch.module import ModuleBoundary, settle_module, wrap_module
 from rue.models.torch.optimizer import read_optimizer
 
-KNOWN = (*READERS, nn.NLLLoss)  # criteria
+KNOWN = (*READERS, nn.NLLLoss)  # the criteria that can be read
 
 
 def read(net: Any, loss: Any, l2: Any) -> Model:
-    """A fitted net, as what its `predict` gives; `loss` and `l2` are for what cannot be read off it.
+    """A fitted net as a model; `loss` and `l2` are needed only where they cannot be read from the net.
 
-    skorch keeps a part of the rows for validation: give `fit` those that were trained on.
+    skorch holds a part of the rows out for validation: give the audit only the rows that were trained on.
     """
     _check_fitted(net)
     private = _private(net)
@@ -43,17 +43,17 @@ def read(net: Any, loss: Any, l2: Any) -> Model:
         return plain
 
     def own(inputs: Any) -> NDArray[Any]:
-        with untouched():  # a loader draws a random number
+        with untouched():  # skorch's loader draws from the global random state
             return np.asarray(private.predict(inputs))
 
-    said = {"estimator": type(net).__name__, "train_split": None if net.train_split is None else repr(net.train_split)}
+    split = None if net.train_split is None else repr(net.train_split)
     boundary = EstimatorBoundary(ModuleBoundary(), _features, own, classes=_classes(net))
-    return Model(plain.core, boundary, said, settle=settle_module)
+    return Model(plain.core, boundary, {"estimator": type(net).__name__, "train_split": split}, settle=settle_module)
 
 
 @dataclass(frozen=True)
 class SkorchCriterion:
-    """What the rows' losses are, averaged, and whether the module returns the probabilities of it."""
+    """The loss that was averaged over rows, and whether the module returns probabilities instead of logits."""
 
     loss: Any  # as `rue.wrap` takes it
     logarithm: bool = False  # the module returns probabilities
@@ -67,7 +67,7 @@ class LogProbabilities(nn.Module):
         self.module = module
 
     def forward(self, *positional: Any, **named: Any) -> Tensor:
-        """The logarithm, of no less than rounding."""
+        """The logarithm of the probabilities, raised by the rounding unit as skorch does."""
         shares: Tensor = self.module(*positional, **named)
         return torch.log(shares + torch.finfo(shares.dtype).eps)
 
@@ -104,13 +104,14 @@ def _refuse_weighted_batches(criterion: Any, net: Any) -> None:
 
 
 def _weight_decay(net: Any) -> dict[str, float] | None:
-    """What the optimiser adds to the gradient, by parameter; None, with a warning, where that is unknown."""
-    found = read_optimizer(net.optimizer_, net.module_, l2_given=False)
-    if found.l2 is None:
-        warnings.warn(f"{found.why}: l2 is unknown; say l2= if a penalty comes near to it", RueWarning, stacklevel=4)
+    """The l2 of each parameter, read from the optimizer; None, with a warning, where it is unknown."""
+    optimized = read_optimizer(net.optimizer_, net.module_, l2_given=False)
+    if optimized.l2 is None:
+        text = f"{optimized.why}: l2 is unknown; say l2= if a penalty comes near to it"
+        warnings.warn(text, RueWarning, stacklevel=4)
         return None
     trained = [name for name, parameter in net.module_.named_parameters() if parameter.requires_grad]
-    return {name: value for name, value in found.l2.items() if not trained or name in trained}
+    return {name: value for name, value in optimized.l2.items() if not trained or name in trained}
 
 
 def _inside(decay: Any) -> Any:
@@ -118,7 +119,7 @@ def _inside(decay: Any) -> Any:
 
 
 def _classes(net: Any) -> NDArray[Any] | None:
-    """Labels are the numbers of the outputs, whatever skorch was given."""
+    """The classes: the numbers of the outputs, whatever labels skorch was given."""
     if isinstance(net, NeuralNetRegressor):
         return None
     if isinstance(net, NeuralNetBinaryClassifier):
@@ -134,7 +135,7 @@ def _classes(net: Any) -> NDArray[Any] | None:
 
 
 def _features(inputs: Any) -> Any:
-    """skorch hands the columns of a data frame to the module by name, each (m, 1)."""
+    """Inputs for the module: skorch passes the columns of a data frame by name, each (m, 1)."""
     if hasattr(inputs, "iloc") and getattr(inputs, "ndim", 1) == 2:
         return {name: inputs[name].to_numpy()[:, None] for name in inputs}
     return inputs
@@ -150,7 +151,7 @@ def _check_fitted(net: Any) -> None:
 
 
 def _private(net: Any) -> Any:
-    """`predict` changes the mode of the module: it is asked of a copy."""
+    """A copy of the net, because `predict` changes the mode of the module."""
     try:
         return copy.deepcopy(net)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Steps inside a model, such as rounding, and cuts, such as `detach`, that hide parameters from its derivatives."""
+"""Finds steps in a model, such as rounding, and cuts, such as `detach`, that make derivatives wrongly zero."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,19 +7,19 @@ from torch import Tensor
 
 from rue.core.errors import ModelError
 
-SHIFTS = (0.1, -1.0, 10.0, -10.0)  # of a parameter, relative to its own size: until the outputs move
+SHIFTS = (0.1, -1.0, 10.0, -10.0)  # relative to the size of a parameter; tried in turn until the outputs move
 
 
 def refuse_steps(
     call: Callable[[Tensor], Tensor], theta: Tensor, split: Callable[[Tensor], Mapping[str, Tensor]]
 ) -> None:
-    """Refuse outputs that move with a parameter although their derivative is zero there, and where they moved to.
+    """Refuse outputs that move with a parameter although their derivative is zero both before and after the move.
 
-    A unit that is off (ReLU) also has no derivative, but gets one where moving its weights turns it on.
+    A ReLU unit that is off also has a zero derivative, but no longer after a move that turns it on.
     """
     outputs, slope = _slope(call, theta)
     if slope is None:
-        return  # nothing depends on theta: refused with other words
+        return  # nothing depends on theta: another check refuses that
     silent = [name for name, part in split(slope).items() if not bool(part.any())]
     stepped = [name for name in silent if _steps(call, theta, split, name, outputs)]
     if stepped:
@@ -51,7 +51,7 @@ def _steps(
 
 
 def _slope(call: Callable[[Tensor], Tensor], theta: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Outputs, and their derivative along a direction that no two of them share: zero only if every one is zero."""
+    """Outputs, and the derivative of a random weighted sum of them: zero only if the derivative of each is zero."""
     with torch.enable_grad():
         at = theta.detach().clone().requires_grad_()
         outputs = call(at)
@@ -63,7 +63,7 @@ def _slope(call: Callable[[Tensor], Tensor], theta: Tensor) -> tuple[Tensor, Ten
 
 
 def _signs(part: Tensor) -> Tensor:
-    """Ups and downs of different sizes, the same on every run."""
+    """Random numbers of both signs, the same on every run."""
     return torch.randn(part.shape, generator=torch.Generator().manual_seed(1)).to(part)
 
 

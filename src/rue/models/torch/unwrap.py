@@ -1,4 +1,4 @@
-"""The trained module inside what a tool put around it: compiled, parallel or exported."""
+"""Finds the trained module inside a compiled, parallel or exported one."""
 
 from typing import Any
 
@@ -32,12 +32,12 @@ def unwrap(model: Any) -> Any:
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """Whether `torch.compile` made it: asked by name, since importing its class imports the compiler."""
+    """Whether `torch.compile` made it. The class is compared by name, because its import would load the compiler."""
     return type(module).__name__ == "OptimizedModule" and "_orig_mod" in module._modules
 
 
 def run_eagerly(module: nn.Module) -> None:
-    """Let parts that were compiled one by one, inside a private copy, run as they are written."""
+    """Run the compiled parts of a private copy without the compiler."""
     for part in module.modules():
         if is_compiled(part):
             vars(part)["forward"] = part._modules["_orig_mod"]

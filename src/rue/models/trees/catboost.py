@@ -1,4 +1,4 @@
-"""CatBoost: leaves, leaf values, scale and bias through its own interface."""
+"""The adapter for CatBoost, which reads leaves, leaf values, scale and bias by CatBoost's own interface."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 
 def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
-    """A fitted CatBoost model; for several classes each tree stands for one tree of each class."""
+    """A fitted CatBoost model; for several classes each tree is read as one tree for each class."""
     if not model.is_fitted():
         raise ModelError(f"{type(model).__name__} is not fitted; fit it first")
     settings = model.get_all_params()

@@ -25,36 +25,36 @@ HELD_FIXED = (
 
 @dataclass(frozen=True)
 class Forest:
-    """What a reader finds."""
+    """A forest as a reader takes it from a library: leaf values, and the rows that each tree was grown on."""
 
     values: Array = field(repr=False)  # (d, k), of all leaves: means, or shares of the classes
     counts: NDArray[np.int64] = field(repr=False)  # (T,), leaves of each tree
     labels: bool  # the targets are classes
     bootstrap: bool
-    in_bag: Callable[[Array], Iterator[tuple[Array, NDArray[np.bool_]]]] = field(repr=False)  # by tree, from weights
+    in_bag: Callable[[Array], Iterator[tuple[Array, NDArray[np.bool_]]]] = field(repr=False)  # see `in_bag.in_bag`
 
 
 @dataclass(frozen=True)
 class ForestCore:
-    """Outputs are mean leaf values, theta all of them. It minimises no objective."""
+    """Outputs are means of leaf values over trees; theta is all leaf values. It minimises no objective."""
 
     forest: Forest
     theta: Tensor = field(repr=False)  # (d·k,)
 
     @property
     def k(self) -> int:
-        """Outputs: targets, or classes."""
+        """The number of outputs: of targets, or of classes."""
         return self.forest.values.shape[1]
 
     @property
     def family(self) -> Family:
-        """Residuals of numbers are noise; classes have shares."""
+        """Gaussian for regression; decided by shares of votes for classes."""
         decision: Decision | None = "shares" if self.forest.labels else None
         return Family(gaussian=not self.forest.labels, decision=decision, joint=False, held_fixed=HELD_FIXED)
 
     @cached_property
     def first(self) -> Tensor:
-        """Where each tree's leaves begin (T,)."""
+        """The number of the first leaf of each tree (T,)."""
         counts = torch.from_numpy(self.forest.counts)
         return counts.cumsum(0) - counts
 
@@ -63,12 +63,12 @@ class ForestCore:
         return theta.view(-1, self.k)[self.leaf(inputs)].mean(1)
 
     def leaf(self, inputs: Inputs) -> Tensor:
-        """Places (m, T) among the leaves of all trees."""
+        """The numbers (m, T) of the leaves, counted through all trees."""
         return inputs[LEAVES].long() + self.first
 
     @property
     def loss(self) -> Loss:
-        """½‖y − f‖², of shares Brier's score: what each leaf mean minimises, though not the forest."""
+        """½‖y − f‖², for shares the Brier score: each leaf mean minimises it, but the forest does not."""
         return LEAF_MEANS
 
     def contents(self) -> Iterator[Tensor]:
@@ -91,14 +91,14 @@ class ForestCore:
 
 
 class ForestReading:
-    """Leaves and points of a table, and targets, as a forest takes them."""
+    """Reads leaves and points of a table, and targets, for a forest."""
 
-    def read(self, core: ForestCore, inputs: Any) -> Inputs:  # noqa: ARG002  as the others
+    def read(self, core: ForestCore, inputs: Any) -> Inputs:  # noqa: ARG002  the signature of all readings
         """Leaves (n, T), points (n, p) and levels (n, q)."""
         return {LEAVES: torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32), **as_points(inputs)}
 
     def read_targets(self, core: ForestCore, targets: Any) -> Tensor:
-        """Numbers (n, k), labels as indicators."""
+        """Numbers (n, k); labels as indicators of the classes."""
         read = read_leaf(targets, core.theta, whole_numbers_in_frames=True)
         if core.forest.labels and read.shape != (len(read), core.k):
             return torch.nn.functional.one_hot(whole(read.double(), core.k), core.k).double()

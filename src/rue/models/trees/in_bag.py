@@ -1,4 +1,4 @@
-"""How often each training row is in each tree of a forest: drawn again from the trees' own seeds."""
+"""How often each training row was drawn for each tree of a forest: repeated with the trees' own seeds."""
 
 import inspect
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from rue.core.arrays import Array
 def in_bag(estimator: Any, weight: Array) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
     """For each tree the weights (n,) its leaf means were taken with, and which rows it has seen (n,).
 
-    Releases of scikit-learn whose draw takes weights (1.9 does) draw rows by them; older ones multiply counts by them.
-    Weights that are all one count as none. The leaf means tell whether this was the training set.
+    From 1.9 on scikit-learn draws rows with probabilities by their weights; older releases multiply counts by weights.
+    Weights that are all one count as none. `leaf_influence` checks by the leaf means that these are the training rows.
     """
     from sklearn.ensemble import _forest
 

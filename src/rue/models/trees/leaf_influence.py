@@ -1,4 +1,4 @@
-"""The infinitesimal jackknife of a forest: what the weight of a training row does to the leaf means of every tree."""
+"""The infinitesimal jackknife of a forest: how the weight of a training row moves the leaf means of every tree."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,30 +11,30 @@ from rue.core.concepts import WeightCovariance
 from rue.core.errors import DataError
 from rue.models.trees.forest import Forest
 
-CLOSE = 1e-5  # relative, of leaf means taken again: trees sum in another order
+CLOSE = 1e-5  # relative difference of recomputed leaf means that is rounding: trees sum in another order
 
 
 @dataclass(frozen=True)
 class LeafInfluence:
-    """By which a unit's weight moves each leaf's mean: w(y − θ)/N of the unit's rows there.
+    """How a unit's weight moves the mean of each leaf: by w(y − θ)/N, summed over the unit's rows in the leaf.
 
-    Where `left_out`, y − θ is not the row's residual in the leaf but that of the trees that have not seen it: in a leaf
-    of one row nothing is left of the former.
+    With `left_out`, y − θ is not the row's residual in the leaf, which is zero in a leaf of one row, but its residual
+    under the trees that were grown without it.
     """
 
-    pulls: tuple[Any, ...] = field(repr=False)  # k sparse (d, u)
-    within: Array = field(repr=False)  # (d, k, k), Σ over units of the leaf's own products
-    unseen: NDArray[np.bool_] = field(repr=False)  # (n, T), trees that saw nothing of the row's unit
-    out_of_bag: Array = field(repr=False)  # (n, k), their mean; the forest's own where there are none
+    pulls: tuple[Any, ...] = field(repr=False)  # k sparse matrices (d, u)
+    within: Array = field(repr=False)  # (d, k, k), products of a leaf's pulls, summed over units
+    unseen: NDArray[np.bool_] = field(repr=False)  # (n, T), trees that were grown without the row's unit
+    out_of_bag: Array = field(repr=False)  # (n, k), the mean of these trees; of all trees where there are none
     left_out: bool
     share: Any = field(repr=False)  # sparse (d, n): the weight of each row in each leaf's mean
 
     def covariance(self, leaf: Whole, weights: WeightCovariance, use: NDArray[np.bool_] | None = None) -> Array:
-        """Of predictions (c, k, k) at leaves (c, T), of the trees in `use` (c, T) where it is given."""
+        """The covariance of predictions (c, k, k) at leaves (c, T), of the trees in `use` (c, T) if given."""
         k, units = len(self.pulls), self.pulls[0].shape[1]
         mean = averaging(leaf, self.pulls[0].shape[0], use)
         moved = [mean @ pull for pull in self.pulls]  # sparse (c, u): how each unit pulls on each output
-        total = [np.asarray(one.sum(axis=1)).ravel() for one in moved]
+        total = [np.asarray(pull.sum(axis=1)).ravel() for pull in moved]
         covariance = np.empty((len(leaf), k, k))
         for i in range(k):
             for j in range(i, k):
@@ -44,9 +44,9 @@ class LeafInfluence:
         return covariance
 
     def monte_carlo(self, leaf: Whole, covariance: Array, scale: float, use: NDArray[np.bool_] | None = None) -> Array:
-        """How much of the covariances (c, k, k) is there only because the trees are some, not infinitely many.
+        """The part of the covariances (c, k, k) that is due to the finite number of trees.
 
-        The rest is the mean over pairs of different trees, which would be the same with any number of them.
+        The rest is the mean over pairs of different trees, whose expectation does not depend on their number.
         """
         use = np.ones(leaf.shape, dtype=bool) if use is None else use
         count = use.sum(1)[:, None, None]
@@ -57,7 +57,7 @@ class LeafInfluence:
 def leaf_influence(
     forest: Forest, leaf: Whole, targets: Array, weight: Array, unit: Whole, *, left_out: bool
 ) -> LeafInfluence:
-    """Take every leaf mean again, from leaves (n, T), targets (n, k), and weights and units (n,)."""
+    """Recompute every leaf mean from leaves (n, T), targets (n, k), and weights and units (n,)."""
     from scipy.sparse import csr_array
 
     bags = _bags(forest, leaf, weight, unit)
@@ -74,11 +74,11 @@ def leaf_influence(
 
 
 class _Bags(NamedTuple):
-    """Every row in every tree that has seen it, one after the other."""
+    """One entry for every pair of a row and a tree that was grown on it."""
 
     row: Whole
-    place: Whole  # its leaf
-    share: Array  # of its weight in that of the leaf
+    place: Whole  # the number of its leaf
+    share: Array  # its weight as a share of the leaf's weight
     unseen: NDArray[np.bool_]  # (n, T)
 
 
@@ -97,13 +97,13 @@ def _bags(forest: Forest, leaf: Whole, weight: Array, unit: Whole) -> _Bags:
 
 
 def _out_of_bag(forest: Forest, leaf: Whole, unseen: NDArray[np.bool_]) -> Array:
-    """Means over the trees that have not seen a row's unit; without such trees, over all."""
+    """Means over the trees that were grown without a row's unit; over all trees where there are none."""
     use = unseen | (unseen.sum(1) == 0)[:, None]
     return np.asarray(averaging(leaf, len(forest.values), use) @ forest.values)
 
 
 def _check_means(entry: Array, place: Whole, targets: Array) -> None:
-    """The pulls of a leaf add up to nothing, if these are the rows its mean was taken of."""
+    """Refuse rows that the forest was not grown on: the pulls of a leaf must add up to zero."""
     apart = max(float(np.abs(np.bincount(place, column)).max()) for column in entry.T) / (np.abs(targets).max() or 1.0)
     if apart > CLOSE:
         raise DataError(
@@ -114,7 +114,7 @@ def _check_means(entry: Array, place: Whole, targets: Array) -> None:
 
 
 def averaging(leaf: Whole, d: int, use: NDArray[np.bool_] | None) -> Any:
-    """Sparse (c, d): one over the number of trees at the leaves of each row."""
+    """A sparse matrix (c, d) that averages leaf values over the trees of each row."""
     from scipy.sparse import csr_array
 
     use = np.ones(leaf.shape, dtype=bool) if use is None else use

@@ -1,13 +1,13 @@
-"""Many leaf values seen through few random numbers: a sparse Johnson–Lindenstrauss projection."""
+"""A sparse Johnson–Lindenstrauss projection of many leaf values to fewer random coordinates."""
 
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-PARTS = 4  # coordinates of a leaf, one in each quarter, each ±½: every leaf has length one
-SIZE = 4096  # of 9,000 to 18,000 leaf values: std has Spearman .95 to .98 with the exact one (2048: .86 to .94)
-SEED = 0  # part of the model: the same ensemble, the same projection
+PARTS = 4  # nonzero coordinates of a leaf, one in each quarter, each ±½: every leaf has length one
+SIZE = 4096  # for 9,000 to 18,000 leaf values, std has Spearman .95 to .98 with the exact one (2048: .86 to .94)
+SEED = 0  # fixed, so that the same ensemble always has the same projection
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LeafProjection:
         return cls(within + quarter * torch.arange(PARTS), sign, quarter * PARTS)
 
     def features(self, leaf: Tensor, output: Tensor, k: int) -> Tensor:
-        """φ(x) = Σₜ P[leaf], apart for each output: (c, T) and the trees' outputs (T,) -> (c, k, r) in float64."""
+        """φ(x) = Σₜ P[leaf] for each output: from leaves (c, T) and the trees' outputs (T,) to (c, k, r) in float64."""
         features = torch.zeros(len(leaf), k * self.size, dtype=torch.float64)
         where = self.coordinate[leaf] + self.size * output[:, None]  # (c, T, 4)
         features.scatter_add_(1, where.flatten(1), self.sign[leaf].flatten(1))

@@ -1,4 +1,4 @@
-"""LightGBM: boosters, estimators, and text model files read without LightGBM."""
+"""The adapter for LightGBM: boosters, estimators, and text model files, which are read without LightGBM."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ from rue.models.trees.tree_estimator import LossChoice, TreeSource, class_weighe
 from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 SPLITS = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
-NUMBERS = {"threshold": np.float64, "leaf_value": np.float64, "cat_threshold": np.uint32}  # the rest is whole
+NUMBERS = {"threshold": np.float64, "leaf_value": np.float64, "cat_threshold": np.uint32}  # others are int64
 
 KeyedLines = Mapping[str, str]
-"""Lines of key=value, by key."""
+"""The values of lines key=value, by key."""
 
 
 def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
@@ -59,7 +59,7 @@ def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
 
 
 def _parsed(text: str) -> tuple[KeyedLines, list[KeyedLines], KeyedLines, list[list[Any]]]:
-    """The header, the trees, the settings, and the categories of a frame's columns in the order of their numbers."""
+    """The header, the trees, the settings, and the categories of a frame's columns in the order of their codes."""
     trees, end, rest = text.partition("\nend of trees")
     head, *blocks = trees.split("\nTree=")
     if not head.startswith("tree") or not end:
@@ -78,7 +78,7 @@ def _parsed(text: str) -> tuple[KeyedLines, list[KeyedLines], KeyedLines, list[l
 
 
 def _lines(block: str) -> KeyedLines:
-    """Lines of key=value; a word alone is a key."""
+    """Lines of key=value as a mapping; a line without = is a key alone."""
     pairs = [(key, value) for key, _, value in (line.partition("=") for line in block.splitlines()) if key]
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a key stands twice in the header, or in one tree")

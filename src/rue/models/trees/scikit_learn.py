@@ -1,4 +1,4 @@
-"""scikit-learn's ensembles of trees: gradient boosting, its histogram form, and forests."""
+"""The adapter for scikit-learn's trees: gradient boosting, its histogram form, and forests."""
 
 from collections.abc import Callable
 from copy import copy
@@ -97,7 +97,7 @@ def _histogram(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
 
 
 def _numbered(predictor: Any, leaf: NDArray[np.bool_]) -> Any:
-    """A copy of the tree that predicts the number of the leaf, for which scikit-learn has no method."""
+    """A copy of the tree that predicts the number of the leaf; scikit-learn has no method for that."""
     twin = copy(predictor)
     twin.nodes = predictor.nodes.copy()
     twin.nodes["value"] = np.cumsum(leaf) - 1
@@ -137,7 +137,7 @@ def _source(estimator: Any, leaf: Callable[[Any], NDArray[Any]]) -> TreeSource:
 
 
 def _leaf_values(tree: Any) -> NDArray[np.float64]:
-    """(leaves, k): means of k targets, or shares of k classes."""
+    """Values (leaves, k): means of k targets, or shares of k classes."""
     values = tree.value[tree.children_left == -1]
     return np.asarray(values.reshape(len(values), -1), dtype=np.float64)
 

@@ -15,12 +15,12 @@ CATEGORICAL, MISSING_LEFT, ZERO_MISSING, NAN_MISSING = 1, 2, 4, 8  # bits of `ki
 ZERO = 1e-35  # LightGBM takes numbers up to this for zero
 LARGEST = float(np.finfo(np.float32).max)  # LightGBM and XGBoost train on float32 targets: no leaf value is larger
 WORD = 32  # categories in one number of `bits`
-SHOWN = 200  # characters of what a damaged file made a reader say: it may repeat much of the file
+SHOWN = 200  # at most so many characters of an error about a damaged file, which may repeat much of the file
 
 
 @dataclass(frozen=True)
 class StoredTree:
-    """A tree of s splits and l leaves, refused with a ValueError unless every row must end in one of its leaves.
+    """A tree of s splits and l leaves; a ValueError refuses one in which a row might not end in a leaf.
 
     A child is the number of a split, or ~number of a leaf. One split at 0.5, with a leaf on either side:
 
@@ -37,10 +37,10 @@ class StoredTree:
     values: Array = field(repr=False)  # (l,)
     bounds: Whole = field(default_factory=lambda: np.zeros(1, dtype=np.int64), repr=False)  # of sets, within `bits`
     bits: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, dtype=np.uint32), repr=False)
-    width: int = field(kw_only=True)  # columns of the table it was grown on
+    width: int = field(kw_only=True)  # number of columns of the table it was grown on
 
     def __post_init__(self) -> None:
-        """Check all that `leaf` relies on."""
+        """Check everything that `leaf` relies on."""
         splits = len(self.left)
         same = all(len(part) == splits for part in (self.right, self.feature, self.threshold, self.kind))
         _need(same and len(self.values) > 0, "the arrays of a tree differ in length")
@@ -52,7 +52,7 @@ class StoredTree:
         self._check_categories()
 
     def _check_children(self) -> None:
-        """Every split but the first has one parent, which stands before it, and no leaf has two: there is no cycle."""
+        """Every split but the first has one parent, which comes before it, and no leaf has two: there is no cycle."""
         splits = np.arange(len(self.left))
         for children in (self.left, self.right):
             _need((children < 0) | (children > splits), "a child stands before its parent")
@@ -92,7 +92,7 @@ class StoredTree:
         return goes_left
 
     def _zero_or_nan(self, split: Whole, value: NDArray[np.floating]) -> NDArray[np.bool_]:
-        """Where values that may be missing go; NaN counts as zero where neither of them is missing."""
+        """Whether zeros and NaN go left, which may count as missing; NaN is zero where it does not count as missing."""
         kind, nan = self.kind[split], np.isnan(value)
         missing = (kind & ZERO_MISSING > 0) | (nan & (kind & NAN_MISSING > 0))
         return np.where(missing, kind & MISSING_LEFT > 0, np.where(nan, 0.0, value) <= self.threshold[split])
@@ -130,7 +130,7 @@ def bounded(value: str | float) -> float:
 
 @contextmanager
 def damage_refused(source: str, library: str) -> Iterator[None]:
-    """Say in one error of `rue` what is wrong with a file, whatever its damage makes a reader raise."""
+    """Turn the errors that a damaged file causes in its reader into one error of `rue`."""
     try:
         yield
     except RueError:

@@ -1,4 +1,4 @@
-"""A tree ensemble with its raw tables, targets and predictions: what all readers of tree libraries end with."""
+"""Makes a model of a tree ensemble and its boundary; the last step of all readers of tree libraries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ from rue.models.tables import described, table
 from rue.models.trees.forest import NO_BAG, NO_OBJECTIVE, ForestCore, ForestReading
 from rue.models.trees.tree_model import LEAVES, BoostedTrees, LeafPenalty, TreeReading, through_few_numbers, tree_core
 
-LARGEST_LOG = 709  # exp of more overflows in float64
+LARGEST_LOG = 709  # exp of a larger number overflows in float64
 
 LossChoice = str | Loss | Callable[..., Tensor] | None
-"""The loss a user names for an ensemble; None where the ensemble knows it."""
+"""The loss that a user names for an ensemble; None to read it from the ensemble."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TreeSource:
 
 
 def tree_estimator(ensemble: BoostedTrees, source: TreeSource, l2: LeafPenalty) -> Model:
-    """Put an ensemble and its raw tables, targets and predictions together."""
+    """The model of a boosted ensemble."""
     _check_settings(ensemble)
     core, reading = tree_core(ensemble, l2), TreeReading()
     classes = source.classes
@@ -52,8 +52,8 @@ def tree_estimator(ensemble: BoostedTrees, source: TreeSource, l2: LeafPenalty) 
         outputs = core.predict(core.theta, reading.read(core, features(inputs))).numpy()
         if classes is not None:
             return classes[outputs.argmax(1) if core.k > 1 else (outputs[:, 0] > 0).astype(int)]
-        made = outputs if response is None else response.value(outputs)
-        return made[:, 0] if core.k == 1 else made
+        prediction = outputs if response is None else response.value(outputs)
+        return prediction[:, 0] if core.k == 1 else prediction
 
     predict = from_outputs if source.predict is None else source.predict
     encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
@@ -62,7 +62,7 @@ def tree_estimator(ensemble: BoostedTrees, source: TreeSource, l2: LeafPenalty) 
 
 
 def forest_estimator(core: ForestCore, source: TreeSource) -> Model:
-    """Put a forest and its raw tables, targets and predictions together."""
+    """The model of a forest."""
     assert source.predict is not None
     classes = source.classes
     encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
@@ -72,7 +72,7 @@ def forest_estimator(core: ForestCore, source: TreeSource) -> Model:
 
 
 def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: LossChoice, library: str) -> Loss:
-    """The loss an objective stands for; one that is given is believed."""
+    """The loss of a library's objective; a loss that the user gives takes precedence."""
     if given is not None:
         return as_loss(given)
     if objective in known:
@@ -85,7 +85,7 @@ def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: Loss
 
 
 def leaves_of_nodes(nodes: Callable[[Any], Any], is_leaf: Sequence[NDArray[np.bool_]]) -> Callable[[Any], Whole]:
-    """From the nodes (n, T) that a library names for a table to leaves counted from zero in every tree."""
+    """A function from tables to leaves (n, T), counted from zero in each tree; `nodes` gives the library's nodes."""
     places = [np.cumsum(leaf) - 1 for leaf in is_leaf]
 
     def leaf(raw: Any) -> Whole:
@@ -128,7 +128,7 @@ def _features(source: TreeSource) -> Callable[[Any], Any]:
             return {LEAVES: source.leaf(raw), **described(raw)}
         except RueError:
             raise
-        except Exception as error:  # each library has its own
+        except Exception as error:  # each library raises its own errors
             raise DataError(f"the trees cannot take these inputs: {error}; give them as in training") from error
 
     return features

@@ -18,10 +18,10 @@ from rue.models.reading import read_leaf
 from rue.models.tables import as_points
 from rue.models.trees.leaf_projection import SIZE, LeafProjection
 
-LEAVES = "leaves"  # the part of the inputs that predicts: a leaf of each tree, counted from zero
-MANY = SIZE  # leaf values above which they are seen through a projection
-FEW = 1_024  # numbers that a quick look at many leaves takes
-LEAST = 2.0  # the l2 that shrinking every tree is worth: see `leaf_penalty`
+LEAVES = "leaves"  # the key among the inputs of the leaf in each tree, counted from zero
+MANY = SIZE  # with more leaf values than this they are projected
+FEW = 1_024  # the size of the projection where speed matters more than precision
+LEAST = 2.0  # the l2 that shrinkage by the learning rate corresponds to: see `leaf_penalty`
 HELD_FIXED = (
     "the structure of the trees: a new training set moves the leaf values only, so that the plain variance is too "
     "small where splits would move"
@@ -40,31 +40,31 @@ class BoostedTrees:
     base: NDArray[np.float64] = field(repr=False)  # (k,)
     loss: Loss
     learning_rate: float
-    l2: float | None  # on the leaf values of one tree; None where nobody knows
+    l2: float | None  # on the leaf values of one tree; None where it is unknown
 
 
 @dataclass(frozen=True)
 class TreeCore:
-    """The four functions of an ensemble; inputs are leaves (n, T), and points that distances are measured on.
+    """The core of an ensemble; inputs are leaves (n, T), and points that distances are measured on.
 
-    With many leaves theta is not the leaf values but z, zero, of a random projection of them: predictions are always
-    those of all leaf values.
+    With many leaves theta is not the leaf values but coordinates z of a random projection, zero at the trained model:
+    z adds a change to the outputs of the exact leaf values.
     """
 
     ensemble: BoostedTrees
     theta: Tensor = field(repr=False)
     l2: float  # λ of ½λ‖θ‖²
-    why: str  # this λ
+    why: str  # how λ was chosen
     projection: LeafProjection | None = field(default=None, repr=False)
 
     @property
     def stated(self) -> bool:
-        """The penalty is read off the ensemble."""
+        """True: the penalty is read from the ensemble."""
         return True
 
     @property
     def family(self) -> Family:
-        """The loss knows; leaf values are settled tree by tree."""
+        """The family of the loss; not stationary, because leaf values are fitted tree by tree."""
         return replace(
             self.ensemble.loss.family,
             stationary=False,
@@ -75,7 +75,7 @@ class TreeCore:
 
     @cached_property
     def _first(self) -> Tensor:
-        """Where each tree's leaves begin (T,)."""
+        """The number of the first leaf of each tree (T,)."""
         counts = torch.from_numpy(self.ensemble.counts)
         return counts.cumsum(0) - counts
 
@@ -85,7 +85,7 @@ class TreeCore:
 
     @cached_property
     def _adds(self) -> Tensor:
-        """(T, k), one where a tree adds to an output."""
+        """Indicators (T, k) of the output that each tree adds to."""
         return torch.nn.functional.one_hot(self._output, self.k).double()
 
     @cached_property
@@ -94,7 +94,7 @@ class TreeCore:
 
     @property
     def k(self) -> int:
-        """Outputs."""
+        """The number of outputs."""
         return len(self.ensemble.base)
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
@@ -102,22 +102,22 @@ class TreeCore:
         leaf = self._leaf(inputs)
         exact = (theta if self.projection is None else self._values)[leaf] @ self._adds
         outputs = torch.from_numpy(self.ensemble.base) + exact
-        if self.projection is None or theta is self.theta:  # z is zero there: nothing to project
+        if self.projection is None or theta is self.theta:  # z is zero at the trained model: nothing to add
             return outputs
         return outputs + self.projection.features(leaf, self._output, self.k) @ theta
 
     @property
     def loss(self) -> Loss:
-        """What the trees were grown for."""
+        """The loss that the trees were grown for."""
         return self.ensemble.loss
 
     def penalty(self, theta: Tensor) -> Tensor:
-        """½λ‖θ‖²; a projection keeps lengths, so that λ stays."""
+        """½λ‖θ‖², with the same λ under a projection, which keeps lengths."""
         return 0.5 * self.l2 * theta.square().sum()
 
     @property
     def centre(self) -> Tensor:
-        """Leaf values, or what they are projected to, are shrunk towards zero."""
+        """Zero: leaf values, or their projection, are shrunk towards it."""
         return torch.zeros_like(self.theta)
 
     def jacobian(self, inputs: Inputs) -> Tensor:
@@ -155,15 +155,15 @@ class TreeCore:
 
 
 class TreeReading:
-    """Leaves and points of a table, and targets, as an ensemble takes them."""
+    """Reads leaves and points of a table, and targets, for an ensemble."""
 
-    def read(self, core: TreeCore, inputs: Any) -> Inputs:  # noqa: ARG002  as the others
+    def read(self, core: TreeCore, inputs: Any) -> Inputs:  # noqa: ARG002  the signature of all readings
         """Leaves (n, T) as whole numbers, points (n, p) and levels (n, q)."""
         leaf = torch.as_tensor(np.asarray(inputs[LEAVES]), dtype=torch.int32)
         return {LEAVES: leaf.reshape(len(leaf), -1), **as_points(inputs)}
 
     def read_targets(self, core: TreeCore, targets: Any) -> Any:
-        """What the loss takes, in float64."""
+        """Targets as the loss takes them, in float64."""
         read = read_leaf(targets, torch.from_numpy(core.ensemble.values), whole_numbers_in_frames=True)
         fit_targets = core.loss.fit_targets
         fitted = read if fit_targets is None else fit_targets(read, core.k)
@@ -171,7 +171,7 @@ class TreeReading:
 
 
 def tree_core(ensemble: BoostedTrees, l2: LeafPenalty = None, *, size: int | None = None) -> TreeCore:
-    """The core of an ensemble; `size` asks for a projection to that many numbers, else many leaves do."""
+    """The core of an ensemble, projected to `size` coordinates if given, or if there are many leaves."""
     if not len(ensemble.counts):
         raise ModelError("the ensemble has no trees; train it for at least one round")
     value, why = leaf_penalty(ensemble, l2)
@@ -184,16 +184,16 @@ def tree_core(ensemble: BoostedTrees, l2: LeafPenalty = None, *, size: int | Non
 
 
 def through_few_numbers(core: TreeCore) -> TreeCore:
-    """An ensemble of many leaves seen through `FEW` numbers: enough for a spread, and a tenth of the time."""
+    """An ensemble projected to `FEW` coordinates: precise enough for a spread, in a tenth of the time."""
     return core if core.theta.numel() <= FEW else tree_core(core.ensemble, core.l2, size=FEW)
 
 
 def leaf_penalty(ensemble: BoostedTrees, l2: LeafPenalty) -> tuple[float, str]:
-    """λ of the leaf values taken together, and why.
+    """λ of the penalty on all leaf values, and a text about how it was chosen.
 
-    Boosting sums trees that are each shrunk by the learning rate: λ = l2/rate. Shrinking itself regularises, about as
+    Boosting sums trees that are each shrunk by the learning rate: λ = l2/rate. Shrinkage itself regularises, about as
     much as an l2 of 2: on 32 LightGBM ensembles (UCI sets, 380 to 6,750 rows, l2 0 and 1) leave-one-out errors at
-    λ = 2/rate were .77 to 1.59 of the test errors (at 1/rate up to 2.8, at 5/rate down to .32). To choose λ by ridge
+    λ = 2/rate were .77 to 1.59 of the test errors (at 1/rate up to 2.8, at 5/rate down to .32). Choosing λ by ridge
     regression on the leaves fails: its leave-one-out error has no minimum for an ensemble that fits every row.
     """
     if isinstance(l2, Mapping) or (l2 is not None and not (isfinite(l2) and l2 > 0)):

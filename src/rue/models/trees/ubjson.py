@@ -12,7 +12,7 @@ DEEPEST = 32  # levels of nesting; XGBoost's files have seven
 
 
 def decode(data: bytes) -> Any:
-    """What JSON would have held; arrays of one type of number become NumPy arrays. Broken data is a ValueError.
+    """The value, as JSON would give it, but with typed arrays as NumPy arrays; damaged data is a ValueError.
 
     >>> decode(b"{i\\x01a[$i#i\\x02\\x05\\x06i\\x01bSi\\x02hi}")
     {'a': array([5, 6], dtype=int8), 'b': 'hi'}
@@ -39,7 +39,7 @@ class _Source:
         return self.data[self.at - count : self.at]
 
     def value(self, marker: bytes, depth: int) -> Any:
-        """The value that follows a marker of its type."""
+        """The value that follows the marker of its type."""
         if depth > DEEPEST:
             raise ValueError(f"nested deeper than {DEEPEST} levels")
         if marker == b"{":
@@ -63,7 +63,7 @@ class _Source:
         return self.take(self._length()).decode()
 
     def _skip(self, marker: bytes) -> bool:
-        """Whether a marker comes next, which is then passed."""
+        """Whether this marker comes next; if so, move past it."""
         comes = self.data[self.at : self.at + 1] == marker
         self.at += comes
         return comes

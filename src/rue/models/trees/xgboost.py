@@ -1,4 +1,4 @@
-"""XGBoost: boosters, estimators, and JSON or UBJSON model files read without XGBoost."""
+"""The adapter for XGBoost: boosters, estimators, and JSON or UBJSON model files, which are read without XGBoost."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ from rue.models.trees.tree_estimator import LossChoice, TreeSource, leaves_of_no
 from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 from rue.models.trees.ubjson import decode
 
-RATE = 0.3  # XGBoost's default learning rate, where a file does not say
+RATE = 0.3  # XGBoost's default learning rate, for files without one
 
 JsonObject = Mapping[str, Any]
-"""A JSON object of a stored model, such as one tree, by the names of its parts."""
+"""A JSON object in a stored model, such as one tree."""
 
 
 def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
@@ -90,7 +90,7 @@ def _trees(learner: JsonObject) -> Sequence[JsonObject]:
 
 
 def _tree(tree: JsonObject, width: int) -> StoredTree:
-    """Number splits and leaves apart; XGBoost, which numbers all nodes alike, goes left below a float32 threshold."""
+    """A tree with splits and leaves numbered separately; XGBoost goes left for values below a float32 threshold."""
     if np.any(_array(tree, "split_type", np.int64) if "split_type" in tree else 0):
         raise ModelError(
             "the file has categorical splits, which are not read from files; load it with XGBoost and wrap the Booster"
@@ -156,7 +156,7 @@ def _ensemble(
 
 
 def _margin(base_score: str, objective: str) -> Array:
-    """`base_score` is stored as a prediction, except for several classes: undo the link."""
+    """The base score as an output; the file has it as a prediction, except for several classes."""
     parts = np.ravel(json.loads(base_score)).tolist()
     score = np.array([bounded(part) for part in parts], dtype=np.float32).astype(np.float64)
     logistic = objective in ("binary:logistic", "reg:logistic")

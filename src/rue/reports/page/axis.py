@@ -1,4 +1,4 @@
-"""Where a value lies on an axis, and which ticks it has: steps of 1, 2 or 5, with labels that never touch."""
+"""Axes of charts: pixels of values, and ticks in steps of 1, 2 or 5 with labels that do not touch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import ceil, floor, log10
 
 from rue.reports.page.numbers import readable
 
-LETTER = 7.2  # pixels: a generous mean width of a letter at 12 pixels, also of wide fonts
+LETTER = 7.2  # pixels: the mean width of a letter at a font size of 12, enough for wide fonts
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Axis:
     labels: tuple[str, ...]
 
     def at(self, value: float) -> float:
-        """The pixel of a value; what lies outside is drawn at the edge."""
+        """The pixel of a value; values outside are drawn at the edge."""
         inside = min(max(value, self.low), self.high)
         return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
 
@@ -46,7 +46,7 @@ def numeric(values: Sequence[float], low: float | None, high: float | None, most
 
 
 def nice_step(span: float, most: int) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten with at most so many steps in the span.
+    """The smallest of 1, 2 and 5 times a power of ten that makes at most `most` steps in the span.
 
     >>> nice_step(9.0, 5), nice_step(0.9, 5), nice_step(430, 5)
     (2.0, 0.2, 100.0)
@@ -56,7 +56,7 @@ def nice_step(span: float, most: int) -> float:
 
 
 def width(text: str) -> float:
-    """About how many pixels a text takes."""
+    """The approximate width of a text in pixels."""
     return LETTER * len(text)
 
 

@@ -1,4 +1,4 @@
-"""A chart block as an SVG drawing: no library in the page, colours from its style sheet, shapes beside colours."""
+"""A chart block as an SVG drawing, without a library; colours come from the style sheet, with a shape for each."""
 
 from dataclasses import dataclass, replace
 from html import escape
@@ -12,9 +12,9 @@ from rue.reports.page.numbers import readable
 
 WIDTH, PLOT = 640.0, 230.0
 LINE = 15.0  # pixels from one line of text to the next
-SLANTED = 22  # letters of a slanted name; the read-out has the whole
-COLOURS = 6  # after so many series the colours come again, with other shapes
-TITLED = 400  # a series of more marks is drawn small and without a title for each, which would be slow to open
+SLANTED = 22  # at most so many letters of a slanted name; the read-out has the whole name
+COLOURS = 6  # after so many series the colours repeat, with other shapes
+TITLED = 400  # a series of more marks is drawn small and without a title for each, which would be slow
 TOGETHER = 100
 SMALL = "m-1.6 0a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0-3.2 0"
 SHAPES = (
@@ -67,7 +67,7 @@ def svg(block: Block) -> str:
 
 
 def words(series: Block, index: int) -> str:
-    """What one mark says where no script reads it out."""
+    """The title of one mark, for pages without the script."""
     text = f"{series['name']}: {readable(series['x'][index])}, {readable(series['y'][index])}"
     low, high = (series.get(end) or [None] * len(series["x"]) for end in ("low", "high"))
     return text if low[index] is None else f"{text} ({readable(low[index])} to {readable(high[index])})"
@@ -98,7 +98,7 @@ def _swatch(series: Block, place: int, x: float, y: float) -> str:
 
 
 def _lines_above(block: Block, top: float) -> tuple[list[tuple[Block, float]], float]:
-    """Labels of reference lines on x stand above the plot, one row for each; the label of y is on top of them."""
+    """Labels of reference lines on x are above the plot, one row for each; the label of y is above them."""
     top += LINE * (len(wrapped(block["y"]["label"], WIDTH)) - 1)
     lines = [line for line in block.get("lines") or [] if line["axis"] == "x"]
     placed = [(line, top + LINE * (row + 1) - 2) for row, line in enumerate(lines)]
@@ -124,7 +124,7 @@ def _frame(block: Block, top: float) -> tuple[Frame, float]:
 
 
 def _categories(block: Block) -> tuple[str, ...]:
-    """The names along x in the order in which they come; none where x is a number."""
+    """The names along x in their order of appearance; empty where x is a number."""
     values = [x for one in block["series"] for x in one["x"]]
     return tuple(dict.fromkeys(map(str, values))) if any(isinstance(x, str) for x in values) else ()
 
@@ -153,7 +153,7 @@ def _x_axis(block: Block, room: float) -> Axis:
 
 
 def _depth(frame: Frame) -> float:
-    """The pixels that labels below the plot take."""
+    """The height in pixels of the labels below the plot."""
     if not frame.categories:
         return LINE + 6
     lines = _upright(frame.categories, frame.x.end - frame.x.start)
@@ -161,19 +161,19 @@ def _depth(frame: Frame) -> float:
 
 
 def _upright(categories: tuple[str, ...], room: float) -> list[list[str]]:
-    """The names along x in up to three lines each; none where they must be slanted."""
+    """The names along x in up to three lines each; empty where they must be slanted."""
     lines = [wrapped(name, room / len(categories) - 6) for name in categories]
     whole = all("…" not in "".join(parts) and len(parts) <= 3 for parts in lines)
     return lines if whole else []
 
 
 def _reach(categories: tuple[str, ...], room: float) -> float:
-    """How far the first slanted name reaches to the left of its place."""
+    """How far the first slanted name extends to the left of its place."""
     return 0.0 if _upright(categories, room) else 0.78 * width(_cut(categories[0]))
 
 
 def _cut(name: str) -> str:
-    """A long name without its middle: names often differ at their end."""
+    """A long name without its middle, because names often differ at their end."""
     return name if len(name) <= SLANTED else f"{name[: SLANTED // 2 - 1]}…{name[-SLANTED // 2 :]}"
 
 
@@ -250,7 +250,7 @@ def _beside(lines: list[Block], y: Axis) -> list[tuple[list[str], float]]:
 
 
 def _dodge(series: list[Block], place: int, frame: Frame) -> tuple[float, float]:
-    """How far aside and how wide the bars or ranges of a series stand, where several share the places along x."""
+    """The shift and width of the bars or ranges of a series, where several series share the places along x."""
     one = series[place]
     alike = [other for other in series if other["type"] == one["type"]]
     if one["type"] not in {"bars", "range"}:
@@ -311,7 +311,7 @@ def _intervals(series: Block, frame: Frame, aside: float) -> str:
 
 
 def _marks(series: Block, marks: list[tuple[int, str]], name: str) -> str:
-    if len(marks) > TITLED:  # many in a path, and many paths: where they lie on each other they are darker
+    if len(marks) > TITLED:  # several paths with many marks each, so that overlapping marks look darker
         groups = (marks[start : start + TOGETHER] for start in range(0, len(marks), TOGETHER))
         return "".join(f'<path class="{name}" d="{"".join(path for _, path in group)}"/>' for group in groups)
     return "".join(

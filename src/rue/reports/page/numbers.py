@@ -1,4 +1,4 @@
-"""Numbers as people read them: few digits, grouped thousands, a true minus sign, a dash for what is not known."""
+"""Numbers for people: few digits, grouped thousands, a real minus sign, a dash for unknown values."""
 
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
@@ -11,7 +11,7 @@ DIGITS = 4
 
 
 def readable(value: Any, decimals: int | None = None) -> str:
-    """A number with so many decimals, or with four significant digits where none are given; words stay as they are.
+    """A number with `decimals` decimals, or with four significant digits if None; texts stay as they are.
 
     >>> readable(0.123456), readable(-12345.6), readable(89), readable(None), readable(2.0, 1), readable(1.234e-7)
     ('0.1235', '−12\u202f346', '89', '–', '2.0', '1.23 × 10⁻⁷')
@@ -32,7 +32,7 @@ def readable(value: Any, decimals: int | None = None) -> str:
 
 
 def decimals(values: Iterable[Any]) -> int | None:
-    """How many decimals a column shares, or None where its numbers are of too different sizes for one.
+    """The number of decimals for a whole column, or None where its numbers differ too much in size.
 
     >>> decimals([151.25, 98.7, None]), decimals([1, 2]), decimals([0.5, 0.25]), decimals([1e-7, 3.5])
     (1, 0, 2, None)
@@ -52,7 +52,7 @@ def _scientific(value: float) -> str:
 
 
 def _rounded(value: float, decimals: int) -> str:
-    """Halves away from zero, as the browser's script rounds: the printed table and the one on screen agree."""
+    """Round halves away from zero, as the browser's script does, so that printed and shown tables agree."""
     return format(Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP), "f")
 
 

@@ -1,4 +1,4 @@
-"""The report document as one HTML page: style, script, drawings and data inside, nothing fetched from anywhere."""
+"""The report document as one HTML page that contains style, script, drawings and data, and fetches nothing."""
 
 import json
 import re
@@ -14,15 +14,15 @@ from markupsafe import Markup
 from rue.reports.page import charts
 from rue.reports.page.numbers import decimals, readable
 
-PRINTED = 50  # rows of the printed table: what a reader of paper looks at
+PRINTED = 50  # at most so many rows are in the printed table
 SCRIPTS = ("words.js", "table.js", "card.js", "readout.js", "page.js")
 EXACT = 2**53  # a script's whole numbers are exact up to here
-BRIEF, LONG, PROSE = 16, 28, 80  # letters of a cell that stays on one line, of one that need not, and of prose
-DENSE = 9  # columns of a table that is set small
-BOUND = re.compile(r"(?<=\d) (?=%)|(?<=\b[nmd]) (?== \d)|(?<=\b[nmd] =) (?=\d)")  # 90 %, n = 88: never two lines
+BRIEF, LONG, PROSE = 16, 28, 80  # letters of a cell kept on one line, of one that may wrap, and of prose
+DENSE = 9  # a table with so many columns has a small font
+BOUND = re.compile(r"(?<=\d) (?=%)|(?<=\b[nmd]) (?== \d)|(?<=\b[nmd] =) (?=\d)")  # "90 %" and "n = 88" do not wrap
 NUMBERS_SHOWN = 60  # a chart of at most so many marks also lists them in a table
 LIGHTS = {"green": "In order", "amber": "Caution", "red": "Concern", "none": "Not assessed"}
-# Characters that could end a script element or a line of script, as JSON writes them otherwise
+# Escapes in JSON for characters that could end a script element or a line of script.
 ESCAPES = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
 
 
@@ -59,13 +59,13 @@ def _read(name: str) -> str:
 
 
 def _embedded(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element that contains it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(ESCAPES)
 
 
 def _policy(style: str, script: str) -> str:
-    """What the browser is told to refuse: every fetch, and every style or script but the page's own."""
+    """The content security policy: no fetches, and no style or script but the page's own."""
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
@@ -77,7 +77,7 @@ def _digest(text: str) -> str:
 
 
 def _shown(predictions: dict[str, Any]) -> dict[str, Any]:
-    """How the script writes numbers and words: as this page does."""
+    """The formats and words with which the script writes the same as this page."""
     return {
         "decimals": _places(predictions),
         "influence": _influence_places(predictions["influential"] or {}),
@@ -92,8 +92,8 @@ def _shown(predictions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _exact(ids: list[str | int]) -> dict[int, str]:
-    """By place, the ids that the script would round."""
-    return {place: str(one) for place, one in enumerate(ids) if isinstance(one, int) and abs(one) > EXACT}
+    """The ids that the script would round, as texts by place."""
+    return {place: str(name) for place, name in enumerate(ids) if isinstance(name, int) and abs(name) > EXACT}
 
 
 def _influence_places(influential: dict[str, list[list[Any]]]) -> dict[str, int | None]:
@@ -131,7 +131,7 @@ def _least_reliable(predictions: dict[str, Any]) -> list[int]:
 
 
 def _shared_decimals(block: dict[str, Any]) -> dict[str, int | None]:
-    """Decimals of the columns of a table block; one with few rows of different kinds has none of its own."""
+    """The decimals of each column of numbers of a table block; None where its numbers differ too much."""
     return {
         column["key"]: decimals([row.get(column["key"]) for row in block["rows"]])
         for column in block["columns"]
@@ -140,17 +140,17 @@ def _shared_decimals(block: dict[str, Any]) -> dict[str, int | None]:
 
 
 def _bound(text: Any) -> str:
-    """Words as they are, with what belongs together on one line."""
+    """The text with no-break spaces where a line must not wrap."""
     return BOUND.sub("\u00a0", readable(text))
 
 
 def _looks(block: dict[str, Any]) -> list[str]:
-    """The classes of a table block's columns: columns of prose share the width by the size of what they say."""
+    """The CSS classes of a table block's columns; columns of prose get widths by the length of their texts."""
     sizes = [[len(readable(row.get(column["key"]))) for row in block["rows"]] for column in block["columns"]]
     words = [column["type"] == "text" and bool(size) for column, size in zip(block["columns"], sizes, strict=True)]
     least = LONG if any(text and max(size) > PROSE for text, size in zip(words, sizes, strict=True)) else inf
     weights = [  # the longest cell counts beside a typical one: a column of few words may have one long cell
-        max(size) + (sum(one**2 for one in size) / len(size)) ** 0.5 if text and max(size) > least else 0.0
+        max(size) + (sum(letters**2 for letters in size) / len(size)) ** 0.5 if text and max(size) > least else 0.0
         for text, size in zip(words, sizes, strict=True)
     ]
     looks = []

@@ -1,4 +1,4 @@
-"""Where readers of four frameworks find what they look for: orientation, not legal advice."""
+"""A table of where to find the topics of four regulatory frameworks: orientation, not legal advice."""
 
 from rue.reports.blocks import Section, section, table, text
 from rue.reports.case import Case

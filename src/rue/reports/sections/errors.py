@@ -15,8 +15,8 @@ from rue.reports.outcome import Outcome
 from rue.reports.phrases import listing, number, rows
 from rue.reports.sections.predictions import shown_rows
 
-FEW = 5  # rows that failed, or that did not, below which no interval is believed
-POINTS = 101  # of a risk–coverage curve
+FEW = 5  # with fewer rows that failed, or that did not, there are no intervals
+POINTS = 101  # of a risk–coverage curve, at most
 COLUMNS = {
     "score": ("Score", "text"),
     "value": ("Mean AUC", "number"),
@@ -42,7 +42,7 @@ IN_WORDS: dict[Comparison, str] = {
 
 
 class Ranking(NamedTuple):
-    """How well one score finds errors, and how much better this report's own does."""
+    """How well one score finds errors, and how much better the report's own score does."""
 
     name: str
     auc: Measurement
@@ -61,7 +61,7 @@ class Ranking(NamedTuple):
 
 
 def errors(case: Case) -> Section:
-    """Areas under curves with paired differences, and what is left when the least reliable rows are taken out."""
+    """AUCs with paired differences, and the errors that remain without the least reliable rows."""
     title, happened = "Does the score find errors?", case.outcome
     if happened is None:
         return section("errors", title, f"Not assessed: {case.unknown_outcome}.", [_missing(case)])
@@ -90,11 +90,11 @@ def errors(case: Case) -> Section:
 def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) -> list[Ranking]:
     """The mean AUC over standards of failure (m, t), on the same resamples for all scores."""
     scores = {OWN: own, **others}
-    known = {name: Detection.of(score, failed) for name, score in scores.items()}
+    detections = {name: Detection.of(score, failed) for name, score in scores.items()}
     m = len(own)
-    whole = {name: float(each.mean_auc(np.ones((1, m)))[0]) for name, each in known.items()}
-    parts = [{name: each.mean_auc(counts) for name, each in known.items()} for counts in resamples(m)]
-    drawn = {name: np.concatenate([part[name] for part in parts]) for name in known}
+    whole = {name: float(each.mean_auc(np.ones((1, m)))[0]) for name, each in detections.items()}
+    parts = [{name: each.mean_auc(counts) for name, each in detections.items()} for counts in resamples(m)]
+    drawn = {name: np.concatenate([part[name] for part in parts]) for name in detections}
     enough = fewest_of_a_kind(failed) >= FEW
 
     def estimate(value: float, again: Array) -> Measurement:
@@ -109,13 +109,13 @@ def rankings(own: Array, others: dict[str, Array], failed: NDArray[np.bool_]) ->
 
 
 def fewest_of_a_kind(failed: NDArray[np.bool_]) -> int:
-    """Rows that failed, or that did not, whichever are fewer, by the standard that splits best."""
+    """The smaller of the numbers of failed and other rows, for the standard that splits them most evenly."""
     count = failed.sum(axis=0)
     return int(np.minimum(count, len(failed) - count).max())
 
 
 def _failed(happened: Outcome) -> NDArray[np.bool_]:
-    """Which rows failed by each standard, a wrong decision or an error above a percentile of errors: (m, t)."""
+    """Which rows failed by each standard (m, t): a wrong decision, or an error above a percentile of errors."""
     size = happened.size
     if happened.kind == "classes":
         failed = size[:, None] > 0.5
@@ -139,37 +139,37 @@ def _row(ranking: Ranking) -> Block:
 
 
 def _sentences(compared: list[Ranking], case: Case) -> Block:
-    said = []
-    for one in compared[1:]:
-        assert one.better is not None
-        gap = f"difference in mean AUC {one.better}"
+    sentences = []
+    for ranking in compared[1:]:
+        assert ranking.better is not None
+        gap = f"difference in mean AUC {ranking.better}"
         sentence = {
-            "alike": f"No clear difference between the score and {one.name}: {gap}.",
-            "too few": f"Too few rows to tell the score from {one.name}: {gap}.",
-            "better": f"The score finds errors better than {one.name}: {gap}.",
-            "worse": f"The score finds errors worse than {one.name}: {gap}.",
+            "alike": f"No clear difference between the score and {ranking.name}: {gap}.",
+            "too few": f"Too few rows to tell the score from {ranking.name}: {gap}.",
+            "better": f"The score finds errors better than {ranking.name}: {gap}.",
+            "worse": f"The score finds errors worse than {ranking.name}: {gap}.",
         }
-        said.append(sentence[one.comparison])
-    return listed("comparisons", [*said, f"Comparisons made on the same n = {rows(case.m)}: {len(said)}."])
+        sentences.append(sentence[ranking.comparison])
+    return listed("comparisons", [*sentences, f"Comparisons made on the same n = {rows(case.m)}: {len(sentences)}."])
 
 
 def _lead(compared: list[Ranking], case: Case, failed: NDArray[np.bool_]) -> str:
     own, coin = compared[0], compared[1]
-    said = f"Of a row that failed and one that did not, the score picks the failed one with probability {own.auc}."
+    text = f"Of a row that failed and one that did not, the score picks the failed one with probability {own.auc}."
     if own.auc.low is None:
         few = fewest_of_a_kind(failed)
-        return f"{said} {few} of {case.m} rows are too few of one kind for an interval: no score is shown to be better."
+        return f"{text} {few} of {case.m} rows are too few of one kind for an interval: no score is shown to be better."
     if coin.comparison != "better":
-        said += " That is not clearly better than a coin."
+        text += " That is not clearly better than a coin."
     beaten = [one.name for one in compared[2:] if one.comparison == "better"]
     better = [one.name for one in compared[2:] if one.comparison == "worse"]
     if beaten:
-        said += f" It is clearly better than {listing(beaten)}."
+        text += f" It is clearly better than {listing(beaten)}."
     if better:
-        said += f" It is clearly worse than {listing(better)}."
+        text += f" It is clearly worse than {listing(better)}."
     if len(compared) > 2 and not beaten and not better:
-        said += f" No clear difference from any of {len(compared) - 2} baselines on n = {case.m} rows."
-    return said
+        text += f" No clear difference from any of {len(compared) - 2} baselines on n = {case.m} rows."
+    return text
 
 
 def _curves(case: Case, happened: Outcome, others: Rivals) -> Block:
@@ -183,7 +183,7 @@ def _curves(case: Case, happened: Outcome, others: Rivals) -> Block:
 
 
 def _scatter(case: Case, happened: Outcome) -> Block:
-    """Every prediction of the table as a point that opens its card."""
+    """A chart with every prediction of the table as a point that opens its card."""
     shown = shown_rows(case)
     points = series(
         "predictions",
@@ -218,7 +218,7 @@ def _risk(case: Case, happened: Outcome) -> Block:
 
 
 def _missing(case: Case) -> Block:
-    said = "Whether high scores mark large errors is the first thing to find out before anything is decided by a score."
+    note = "Whether high scores mark large errors is the first thing to find out before anything is decided by a score."
     if case.targets is None:
-        said += " It needs the true outcomes of audited rows, drawn without regard to their score."
-    return text("errors-not-assessed", said)
+        note += " It needs the true outcomes of audited rows, drawn without regard to their score."
+    return text("errors-not-assessed", note)

@@ -1,4 +1,4 @@
-"""Fitness checks: is the model, and is this audit of it, fit to be read?"""
+"""Fitness checks: does the audit suit the model?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def most_missing(case: Case) -> bool:
 
 
 def fitness(case: Case) -> Section:
-    """A table of checks, and those that were left out."""
+    """A table of the checks, and lists of those that were left out or do not apply."""
     made, missing = checks(case), case.checkup.missing
     senseless = {name: why for name, why in case.checkup.skipped.items() if name not in missing}
     blocks = []
@@ -42,8 +42,8 @@ def fitness(case: Case) -> Section:
     if missing:
         blocks.append(listed("checks-left-out", [f"Left out, {name}: {why}." for name, why in missing.items()]))
     if senseless:
-        said = [f"Not applicable, {name}: {why}." for name, why in senseless.items()]
-        blocks.append(listed("checks-not-applicable", said))
+        sentences = [f"Not applicable, {name}: {why}." for name, why in senseless.items()]
+        blocks.append(listed("checks-not-applicable", sentences))
     return section("fitness", "Fitness checks", _lead(made, missing), blocks)
 
 
@@ -51,11 +51,11 @@ def _lead(made: list[Check], missing: Mapping[str, str]) -> str:
     if not made:
         return f"Whether this audit fits the model was not checked{': see below' if missing else ''}."
     by_light = {light: [check.name for check in made if check.light == light] for light in ("red", "amber", "green")}
-    said = [f"{len(names)} {light}" for light, names in by_light.items() if names]
+    by_number = [f"{len(names)} {light}" for light, names in by_light.items() if names]
     worst = by_light["red"] or by_light["amber"]
     named = f" Look first at: {listing(worst)}." if worst else ""
     skipped = f" {rows(len(missing), 'check')} could not be made." if missing else ""
-    return f"Of {rows(len(made), 'check')}: {listing(said)}.{named}{skipped}"
+    return f"Of {rows(len(made), 'check')}: {listing(by_number)}.{named}{skipped}"
 
 
 def _rows(made: list[Check]) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def _rows(made: list[Check]) -> list[dict[str, Any]]:
         {
             "check": check.name,
             "light": check.light,
-            "found": _found(check),
+            "found": _measured(check),
             "value": check.value,
             "threshold": check.threshold,
             "advice": check.advice or None,
@@ -72,7 +72,7 @@ def _rows(made: list[Check]) -> list[dict[str, Any]]:
     ]
 
 
-def _found(check: Check) -> str:
+def _measured(check: Check) -> str:
     if not check.rows:
         return check.found
-    return f"{check.found}: {listing([str(one) for one in check.rows], 10)}"
+    return f"{check.found}: {listing([str(row) for row in check.rows], 10)}"

@@ -1,4 +1,4 @@
-"""Identity and provenance: what was audited, with which software, and how it differs from the audit before."""
+"""Identity and provenance: what was audited, with which software, and the changes since an earlier report."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +23,7 @@ NOTE = (
 
 
 def identity(case: Case) -> Section:
-    """Hashes, versions, seeds, sizes; what changed since an audit before this one is added to the whole document."""
+    """Hashes, versions, seeds and sizes; the changes since an earlier report are added by `document`."""
     size = rows(case.auditor.facts["d"], "parameter")
     known = f"a model of {size}" if case.auditor.model.family.gradients else "a model known by its predictions alone,"
     what = f"networks of {size} that the method trained itself" if case.own_networks else f"{known} trained"
@@ -45,7 +45,7 @@ def identity(case: Case) -> Section:
 
 
 def hashes(case: Case) -> list[Block]:
-    """What tells one audit from another."""
+    """The hashes of weights, training data and audited data."""
     trained = case.auditor.trained
     data = None if trained is None else fingerprints.training(trained.data)
     settings, note = "", "SHA-256 in float64, with their names"
@@ -74,25 +74,25 @@ def hashes(case: Case) -> list[Block]:
 
 
 def _report(case: Case) -> list[Block]:
-    said = case.auditor.facts
-    units, own = said["units"], case.own_networks
+    info = case.auditor.facts
+    units, own = info["units"], case.own_networks
     return [
         fact(REPORT_ID, None, NOTE, code=True),
-        fact("Method", said["method"], code=True),
-        fact("Model", _model(said), "its architecture: the method trained networks of its own" if own else None),
+        fact("Method", info["method"], code=True),
+        fact("Model", _model(info), "its architecture: the method trained networks of its own" if own else None),
         fact("Training rows", case.n),
         fact("Resampling units", units, "each row by itself" if units == case.n else "groups of rows"),
-        fact("Parameters", said["d"] or "not known", _projected(said)),
+        fact("Parameters", info["d"] or "not known", _projected(info)),
         fact("Audited rows", case.m),
-        *([fact("Held-out rows that calibrated the audit", said["held_out"])] if said.get("held_out") else []),
-        fact("Precision and device", f"{said.get('dtype', 'not known')} on {said.get('device', 'not known')}"),
+        *([fact("Held-out rows that calibrated the audit", info["held_out"])] if info.get("held_out") else []),
+        fact("Precision and device", f"{info.get('dtype', 'not known')} on {info.get('device', 'not known')}"),
         fact("Seeds", f"method {_seed(case.auditor.trained)}; bootstrap of this report {SEED}, {RESAMPLES} resamples"),
     ]
 
 
 def _versions() -> list[Block]:
-    known = {"rue": _version("rue"), "torch": torch.__version__, "numpy": np.__version__}
-    return [fact(name, found) for name, found in {**known, "Python": platform.python_version()}.items()]
+    packages = {"rue": _version("rue"), "torch": torch.__version__, "numpy": np.__version__}
+    return [fact(name, number) for name, number in {**packages, "Python": platform.python_version()}.items()]
 
 
 def _version(package: str) -> str:
@@ -102,14 +102,14 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _model(said: dict[str, Any]) -> str:
-    if said.get("trees"):
-        return f"{said.get('estimator', 'ensemble')} of {rows(said['trees'], 'tree')}"
-    return str(said.get("estimator", "torch module"))
+def _model(info: dict[str, Any]) -> str:
+    if info.get("trees"):
+        return f"{info.get('estimator', 'ensemble')} of {rows(info['trees'], 'tree')}"
+    return str(info.get("estimator", "torch module"))
 
 
-def _projected(said: dict[str, Any]) -> str | None:
-    return f"seen along {said['projected_to']} directions" if said.get("projected_to") else None
+def _projected(info: dict[str, Any]) -> str | None:
+    return f"seen along {info['projected_to']} directions" if info.get("projected_to") else None
 
 
 def _seed(trained: Trained | None) -> str:

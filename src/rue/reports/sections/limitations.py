@@ -1,4 +1,4 @@
-"""Limitations: what this report cannot say, never empty."""
+"""Limitations: what this report cannot show. The section is never empty."""
 
 from rue.reports.blocks import Section, listed, section
 from rue.reports.case import Case
@@ -7,7 +7,7 @@ from rue.reports.sections.fitness import checks
 from rue.reports.sections.subgroups import SMALL, small_groups
 from rue.reports.spreads import spread_meaning
 
-FEW = 100  # audited rows with an outcome below which intervals are wide
+FEW = 100  # with fewer audited rows that have an outcome, intervals are wide
 UNTESTED = (
     "Not tested: inputs made to deceive the model.",
     "Not tested: the quality of the labels. Wrong labels count as errors of the model, and may have taught it.",
@@ -17,23 +17,23 @@ UNTESTED = (
 
 
 def limitations(case: Case) -> Section:
-    """Of the method, of the data, of this report."""
-    said = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
+    """Limitations of the method, of the checks, of the data and of the policy."""
+    sentences = [*_method(case), *_checks(case), *_data(case), *_policy(case)]
     lead = (
-        f"{len(said)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that were "
-        "not tested. Read them with every number above."
+        f"{len(sentences)} limitations of this audit of {rows(case.m, 'prediction')}, and {len(UNTESTED)} things that "
+        "were not tested. Read them with every number above."
     )
     return section(
         "limitations",
         "Limitations",
         lead,
-        [listed("limits", said), listed("not-tested", UNTESTED)],
+        [listed("limits", sentences), listed("not-tested", UNTESTED)],
     )
 
 
 def _method(case: Case) -> list[str]:
     blind = "Leave-one-out sees no shift: rows" if case.auditor.trained.lens is not None else "Rows"
-    said = [
+    sentences = [
         spread_meaning(case).limitation,
         f"{blind} unlike all training rows may be worse than any number here says.",
         "Intervals in this report take the audited rows for independent of each other and drawn from where the model "
@@ -41,15 +41,15 @@ def _method(case: Case) -> list[str]:
     ]
     family = case.auditor.model.family
     if family.held_fixed:
-        said.append(f"Held fixed: {family.held_fixed}.")
+        sentences.append(f"Held fixed: {family.held_fixed}.")
     if family.projected:
-        said.append(
+        sentences.append(
             "Parameters were seen through a random projection: the spread is an approximation of the exact one."
         )
     if not case.guarantee.holds:
-        said.append(f"Intervals or sets have no guarantee. What there is: {case.guarantee}.")
-    said += [f"Warning of the audit: {one}." for one in case.audit.facts["warnings"]]
-    return said
+        sentences.append(f"Intervals or sets have no guarantee. What there is: {case.guarantee}.")
+    sentences += [f"Warning of the audit: {warning}." for warning in case.audit.facts["warnings"]]
+    return sentences
 
 
 def _checks(case: Case) -> list[str]:

@@ -1,4 +1,4 @@
-"""How the audit was made: objective, curvature, damping and why, solver, weights of the terms."""
+"""How the audit was made: objective, curvature, damping and its reason, solver, weights of the terms."""
 
 from math import inf
 from typing import Any
@@ -10,20 +10,20 @@ from rue.reports.phrases import listing, number, rows
 
 
 def method(case: Case) -> Section:
-    """Facts of the fit in words."""
-    said = case.auditor.facts
+    """The facts of the fit."""
+    info = case.auditor.facts
     lead = (case.auditor.meaning.made or MADE).format(method=case.auditor.method)
     if case.own_networks:
         lead = (
             f"{case.auditor.method} trained networks of its own on {rows(case.n)} and predicts with them: of the "
             "wrapped module it takes the architecture, not the trained weights."
         )
-    blocks = [facts("fit", [*_objective(case, said), *_solve(case, said), *_calibration(said)])]
-    if isinstance(said.get("weights"), dict):
+    blocks = [facts("fit", [*_objective(case, info), *_solve(case, info), *_calibration(info)])]
+    if isinstance(info.get("weights"), dict):
         columns = {"term": ("Term", "text"), "weight": ("Weight", "number")}
-        held = [{"term": name, "weight": weight} for name, weight in said["weights"].items()]
+        held = [{"term": name, "weight": weight} for name, weight in info["weights"].items()]
         caption = (
-            f"Weights of the terms, chosen on {rows(said.get('calibrated_on', case.n))}, each predicted without itself"
+            f"Weights of the terms, chosen on {rows(info.get('calibrated_on', case.n))}, each predicted without itself"
         )
         blocks.append(table("weights", caption, columns, held))
     held_fixed = case.auditor.model.family.held_fixed
@@ -33,39 +33,39 @@ def method(case: Case) -> Section:
     return section("method", "Method, damping and why", lead, blocks)
 
 
-def _objective(case: Case, said: dict[str, Any]) -> list[Block]:
-    l2 = said.get("l2")
+def _objective(case: Case, info: dict[str, Any]) -> list[Block]:
+    l2 = info.get("l2")
     if case.own_networks:
         whose = "of the wrapped module; how the method trained stands in its settings, under identity"
-        return [fact("Loss", said.get("loss"), whose), fact("L2 penalty", _numbers(l2), whose)]
-    note = said.get("l2_reason") or (None if said.get("l2_given", True) else "none was given, taken as 0")
-    items = [fact("Loss", said.get("loss")), fact("L2 penalty", _numbers(l2), note)]
-    if said.get("penalty"):
-        items.append(fact("Other penalty", said["penalty"]))
-    if said.get("reduction"):
-        items.append(fact("Objective", f"{said['reduction']} of the losses of the rows"))
+        return [fact("Loss", info.get("loss"), whose), fact("L2 penalty", _numbers(l2), whose)]
+    note = info.get("l2_reason") or (None if info.get("l2_given", True) else "none was given, taken as 0")
+    items = [fact("Loss", info.get("loss")), fact("L2 penalty", _numbers(l2), note)]
+    if info.get("penalty"):
+        items.append(fact("Other penalty", info["penalty"]))
+    if info.get("reduction"):
+        items.append(fact("Objective", f"{info['reduction']} of the losses of the rows"))
     return items
 
 
-def _solve(case: Case, said: dict[str, Any]) -> list[Block]:
+def _solve(case: Case, info: dict[str, Any]) -> list[Block]:
     trained = case.auditor.trained
     curvature = None if trained is None or trained.curvature is None else repr(trained.curvature)
     items = [fact("Curvature", curvature, None if curvature else "this method has none", code=curvature is not None)]
     if trained is not None and trained.resampler is not None:
         items.append(fact("Training sets that might have been", repr(trained.resampler), code=True))
-    if said.get("damping") is not None:
-        items += _damping(case, said)
-    items.append(fact("Solver", said.get("solver"), said.get("structure")))
+    if info.get("damping") is not None:
+        items += _damping(case, info)
+    items.append(fact("Solver", info.get("solver"), info.get("structure")))
     if case.audit.facts.get("residual") is not None:
         items.append(fact("Relative residual of the solves", case.audit.facts["residual"], "0 is exact"))
-    if said.get("projected_to"):
-        items.append(fact("Directions of the projection", said["projected_to"], f"of {said['d']} parameters"))
+    if info.get("projected_to"):
+        items.append(fact("Directions of the projection", info["projected_to"], f"of {info['d']} parameters"))
     return items
 
 
-def _damping(case: Case, said: dict[str, Any]) -> list[Block]:
-    """One number; where a method chose another for what it measures similarity in, both."""
-    used, trained = fact("Damping", said["damping"], said.get("damping_reason")), case.auditor.trained
+def _damping(case: Case, info: dict[str, Any]) -> list[Block]:
+    """The damping; both, where a method uses another one for similarity and resampling."""
+    used, trained = fact("Damping", info["damping"], info.get("damping_reason")), case.auditor.trained
     if not case.auditor.meaning.similarity_damped or trained is None or trained.inverted is None:
         return [used]
     base = trained.inverted.damped
@@ -75,7 +75,7 @@ def _damping(case: Case, said: dict[str, Any]) -> list[Block]:
     ]
 
 
-def _calibration(said: dict[str, Any]) -> list[Block]:
+def _calibration(info: dict[str, Any]) -> list[Block]:
     labels = {
         "left_out": "Left-out predictions by",
         "effective_parameters": "Effective parameters",
@@ -87,14 +87,14 @@ def _calibration(said: dict[str, Any]) -> list[Block]:
         "held_out": "Held-out rows",
     }
     notes = {
-        "left_out": said.get("left_out_why"),
-        "effective_share": f"n = {said['n']}",
+        "left_out": info.get("left_out_why"),
+        "effective_share": f"n = {info['n']}",
         "degrees": "infinite is Gaussian",
-        "left_out_nll": f"n = {said.get('calibrated_on', said['n'])}",
-        "left_out_std": f"n = {said['n']}",
+        "left_out_nll": f"n = {info.get('calibrated_on', info['n'])}",
+        "left_out_std": f"n = {info['n']}",
     }
-    known = ((key, said[key]) for key in labels if said.get(key) is not None)
-    return [fact(labels[key], _numbers(value), notes.get(key)) for key, value in known]
+    given = ((key, info[key]) for key in labels if info.get(key) is not None)
+    return [fact(labels[key], _numbers(value), notes.get(key)) for key, value in given]
 
 
 def _numbers(value: Any) -> Any:
@@ -104,7 +104,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _warnings(case: Case) -> Block:
-    said = case.audit.facts["warnings"]
-    if not said:
+    warnings = case.audit.facts["warnings"]
+    if not warnings:
         return text("warnings", "The audit gave no warnings.")
-    return listed("warnings", [f"Warning of the audit: {one}." for one in said])
+    return listed("warnings", [f"Warning of the audit: {warning}." for warning in warnings])

@@ -1,4 +1,4 @@
-"""Monitoring plan: what to count, and the number at which to stop and look."""
+"""Monitoring plan: what to count in use, and the limits that raise an alarm."""
 
 from typing import Any, NamedTuple
 
@@ -10,9 +10,9 @@ from rue.reports.estimates import Measurement, share
 from rue.reports.phrases import number, percent, rows
 from rue.reports.sections.shift import FAR
 
-BATCH = 100  # predictions looked at together
-SLACK = 1e-12  # of rounding in a distribution function
-TAIL = 0.00135  # on each side, as three standard deviations of a normal distribution
+BATCH = 100  # the number of predictions that are counted together
+SLACK = 1e-12  # allowance for rounding in a distribution function
+TAIL = 0.00135  # probability on each side, as beyond three standard deviations of a normal distribution
 COLUMNS = {
     "trigger": ("What is counted", "text"),
     "here": ("In this audit", "text"),
@@ -24,7 +24,7 @@ COLUMNS = {
 
 
 class Limits(NamedTuple):
-    """Counts of a batch within which a share of one is no surprise; None on a side where nothing is."""
+    """The limits of counts in a batch that raise no alarm; None on a side without a limit."""
 
     low: int | None
     high: int | None
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 
 
 def control_limits(count: int, n: int, batch: int = BATCH, *, upper_only: bool = False) -> Limits:
-    """Of a share known from `count` of n rows: beta-binomial limits by Jeffreys' prior, which know that n is finite.
+    """Limits for a share measured as `count` of n rows: beta-binomial with Jeffreys' prior, as n is finite.
 
     >>> control_limits(1, 2, batch=2)  # nothing is a surprise
     Limits(low=None, high=None, false_alarm=0.0)
@@ -43,7 +43,7 @@ def control_limits(count: int, n: int, batch: int = BATCH, *, upper_only: bool =
 
 
 def _limits(counts: Any, batch: int, upper_only: bool) -> Limits:
-    """Of a distribution of counts; only what raises an alarm is counted as a false one."""
+    """Limits from a distribution of counts, with the probability of a false alarm beyond them."""
     every = np.arange(batch + 1)
     low, high = (int(every[counts.cdf(every) > tail - SLACK][0]) for tail in (TAIL, 1 - TAIL))
     low = 0 if upper_only else low
@@ -52,7 +52,7 @@ def _limits(counts: Any, batch: int, upper_only: bool) -> Limits:
 
 
 def monitoring(case: Case) -> Section:
-    """Triggers with numbers of this audit, and who acts."""
+    """A table of triggers with numbers of this audit, notes, and the owners of the plan."""
     triggers = _triggers(case)
     lead = (
         f"Of every batch of {BATCH} new predictions, count what the table names; outside of its limits something has "
@@ -86,7 +86,7 @@ def _triggers(case: Case) -> list[Block]:
     if case.interval is not None or case.sets is not None:
         triggers.append(_coverage(case))
     triggers.append(_labelled(case))
-    return [one for one in triggers if one]
+    return [trigger for trigger in triggers if trigger]
 
 
 def _row(what: str, here: Measurement, action: str, *, upper_only: bool = False) -> Block:

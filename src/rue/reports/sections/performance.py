@@ -1,4 +1,4 @@
-"""How good the predictions are and whether their spread is right, each number with its interval."""
+"""Performance of the predictions and calibration of their spread, each number with its interval."""
 
 from rue.reports import classified, regression
 from rue.reports.blocks import Section, listed, section
@@ -20,7 +20,7 @@ GIVEN = (
 
 
 def performance(case: Case) -> Section:
-    """Metrics and calibration; without outcomes, what to collect."""
+    """Metrics and calibration; without outcomes, a list of what to collect."""
     title, measured = "Performance and calibration", case.once(metrics)
     happened = case.outcome
     if happened is None:
@@ -50,8 +50,8 @@ def coverage(case: Case) -> Measurement | None:
 
 def _lead(case: Case, measured: Metrics) -> str:
     name, (estimate, _) = next(iter(measured.items()))
-    said = f"{name[0].upper()}{name[1:]} {estimate}."
+    text = f"{name[0].upper()}{name[1:]} {estimate}."
     covered, what = case.once(coverage), "Sets" if case.sets is not None else "Intervals"
     if covered is None:
-        return f"{said} There are no intervals or sets to check."
-    return f"{said} {what} meant to hold {percent(case.asked.level)} of the outcomes hold {covered.percent}."
+        return f"{text} There are no intervals or sets to check."
+    return f"{text} {what} meant to hold {percent(case.asked.level)} of the outcomes hold {covered.percent}."

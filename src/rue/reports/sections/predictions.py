@@ -1,4 +1,4 @@
-"""The table of predictions, and what the card of each shows."""
+"""The table of predictions, and the contents of each card."""
 
 from typing import Any
 
@@ -13,21 +13,21 @@ from rue.reports.phrases import number, percent, rows
 from rue.reports.plain import identifiers, shortened
 from rue.reports.spreads import spread_meaning
 
-MOST = 10_000  # rows in the report
-OUTPUTS = 5  # of several
-COLUMNS = 12  # of the audited rows' own
+MOST = 10_000  # at most so many rows are in the report
+OUTPUTS = 5  # at most so many outputs are shown
+COLUMNS = 12  # at most so many columns of the audited rows are shown
 
 Column = dict[str, str]
 
 
 def predictions(case: Case) -> Section:
-    """The introduction; the table itself stands beside the sections."""
+    """The introduction; the table itself is an entry of the document beside the sections."""
     shown = len(shown_rows(case))
     return section("predictions", "Predictions", _lead(case, shown), _introduction(case, shown))
 
 
 def shown_rows(case: Case) -> NDArray[np.int64]:
-    """All rows in their order, or those of the highest scores."""
+    """All rows in their order, or those with the highest scores where there are too many."""
     if case.m <= MOST:
         return np.arange(case.m)
     return np.sort(np.argsort(-case.audit.score, kind="stable")[:MOST])
@@ -36,30 +36,30 @@ def shown_rows(case: Case) -> NDArray[np.int64]:
 def _lead(case: Case, shown: int) -> str:
     counts = case.decision.counts
     tiers = f"{counts['accept']} to accept, {counts['review']} for review, {counts['refuse']} refused"
-    said = f"{rows(case.m, 'prediction')}: {tiers}."
+    words = f"{rows(case.m, 'prediction')}: {tiers}."
     if shown == case.m:
-        return said
+        return words
     return (
-        f"{said} The table holds the {shown} with the highest scores of {case.m}; the others are in the figures above."
+        f"{words} The table holds the {shown} with the highest scores of {case.m}; the others are in the figures above."
     )
 
 
 def _introduction(case: Case, shown: int) -> list[Block]:
     what = "why it is uncertain and which training rows decide it" if case.explained is not None else "its numbers"
-    said = [f"One line for each of {rows(shown, 'prediction')}. A click opens a card: {what}."]
+    sentences = [f"One line for each of {rows(shown, 'prediction')}. A click opens a card: {what}."]
     if case.explained is None:
-        said.append(f"There are no influences on the cards: {case.unexplained}.")
+        sentences.append(f"There are no influences on the cards: {case.unexplained}.")
     k = case.audit.prediction.shape[1] if case.audit.prediction.ndim == 2 and case.audit.decision is None else 1
     if k > OUTPUTS:
-        said.append(f"The first {OUTPUTS} of {k} outputs are shown.")
+        sentences.append(f"The first {OUTPUTS} of {k} outputs are shown.")
     columns = _own_columns(case)
     if columns is not None and len(columns) > COLUMNS:
-        said.append(f"Of {len(columns)} columns of the audited rows the first {COLUMNS} are on the cards.")
-    return [text("predictions-introduction", "\n\n".join(said))]
+        sentences.append(f"Of {len(columns)} columns of the audited rows the first {COLUMNS} are on the cards.")
+    return [text("predictions-introduction", "\n\n".join(sentences))]
 
 
 def prediction_table(case: Case) -> Block:
-    """One row for each prediction that is shown, with its columns and what its card says."""
+    """One row for each prediction that is shown, with its columns and the contents of its card."""
     audit, rows = case.audit, shown_rows(case)
     values, columns, card = _classes(case) if audit.decision is not None else _numbers(case)
     values |= {"score": audit.score, "percentile": percentiles(audit.score), "tier": case.decision.tier}
@@ -103,28 +103,28 @@ def prediction_table(case: Case) -> Block:
 
 
 def _explains(explained: Explanations | None) -> dict[str, str]:
-    """What the influences are on; of rows with different ones a name that fits all."""
+    """The name of the number that is explained; a general name where rows differ."""
     if explained is None or not explained.of:
         return {}
     if len(set(explained.of)) == 1:
         return {"explains": explained.of[0]}
-    margins = all("margin of" in one for one in explained.of)
+    margins = all("margin of" in name for name in explained.of)
     return {"explains": "the margin between the two leading classes" if margins else "the explained output"}
 
 
 def percentiles(score: Any) -> NDArray[np.float64]:
-    """From 0 to 100, as audit.to_frame has them: mean rank of ties."""
+    """Percentiles from 0 to 100, with the mean rank of ties, as in audit.to_frame."""
     from scipy.stats import rankdata
 
     return np.asarray(100 * rankdata(score) / len(score))
 
 
-def _column(key: str, label: str, said: str, kind: str = "number") -> Column:
-    return {"key": key, "label": label, "type": kind, "help": said}
+def _column(key: str, label: str, help_text: str, kind: str = "number") -> Column:
+    return {"key": key, "label": label, "type": kind, "help": help_text}
 
 
 def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
-    """Predicted numbers with their intervals; of several outputs each."""
+    """Values, columns and card of predicted numbers with their intervals, for each output."""
     level, single = percent(case.asked.level), case.audit.prediction.ndim == 1
     prediction = case.audit.prediction.reshape(case.m, -1)
     values: dict[str, Any] = {}
@@ -157,26 +157,26 @@ def _numbers(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
         values |= spreads
         card += shown
     if not single:
-        values["prediction"] = [", ".join(number(one) for one in row) for row in prediction]
+        values["prediction"] = [", ".join(number(value) for value in row) for row in prediction]
     return values, columns, card
 
 
 def _spreads(case: Case, j: int, after: str, of: str) -> tuple[dict[str, Any], list[Column]]:
-    known = {
+    spreads = {
         "std": (case.audit.std, f"{spread_meaning(case).called} std", spread_meaning(case).says),
         "noise_std": (case.audit.noise_std, "Noise std", "Everything else in the spread."),
         "total_std": (case.audit.total_std, "Total std", "The size of error to expect."),
     }
     values, card = {}, []
-    for key, (spread, label, said) in known.items():
+    for key, (spread, label, help_text) in spreads.items():
         if spread is not None:
             values[f"{key}{after}"] = spread.reshape(case.m, -1)[:, j]
-            card.append(_column(f"{key}{after}", f"{label}{of}", said))
+            card.append(_column(f"{key}{after}", f"{label}{of}", help_text))
     return values, card
 
 
 def _classes(case: Case) -> tuple[dict[str, Any], list[Column], list[Column]]:
-    """Predicted classes with their probability."""
+    """Values, columns and card of predicted classes with their probability."""
     audit = case.audit
     values: dict[str, Any] = {"prediction": _labels(np.asarray(audit.label))}
     columns = [_column("prediction", "Prediction", "The class the audited model decides for.", "text")]
@@ -217,9 +217,9 @@ def _class_names(case: Case, k: int) -> NDArray[Any]:
 
 
 def _labels(names: NDArray[Any]) -> list[str]:
-    """A class, or those of several labels that hold."""
+    """The class of each row as text, or the labels it has where there may be several."""
     if names.ndim == 1:
-        return [str(one) for one in names.tolist()]
+        return [str(name) for name in names.tolist()]
     return [", ".join(str(j) for j in np.flatnonzero(row)) or "none" for row in names]
 
 
@@ -231,7 +231,7 @@ def _reasons(case: Case) -> dict[str, Any]:
 
 
 def _axes(case: Case, rows: NDArray[np.int64]) -> list[Block] | None:
-    """Of several outputs the root of the summed squares, so that squares still sum to the total's."""
+    """The axes of uncertainty; over several outputs the root of summed squares, so that squares add up to the total."""
     if case.audit.axes is None:
         return None
     return [
@@ -254,7 +254,7 @@ def _split(explained: Explanations | None, rows: NDArray[np.int64]) -> Block | N
 
 
 def _own_columns(case: Case) -> list[str] | None:
-    """The names of the audited rows' columns; None where they are no table."""
+    """The names of the audited rows' columns; None where the inputs are no table."""
     inputs = case.inputs
     if hasattr(inputs, "columns") and hasattr(inputs, "iloc"):
         return [str(name) for name in inputs.columns]
@@ -265,7 +265,7 @@ def _own_columns(case: Case) -> list[str] | None:
 
 def _inputs(case: Case, rows: NDArray[np.int64]) -> Block | None:
     names = _own_columns(case)
-    if names is None or len(names) > 200:  # wider ones are images and the like
+    if names is None or len(names) > 200:  # wider tables are images and the like
         return None
     inputs, kept = case.inputs, range(min(len(names), COLUMNS))
     if hasattr(inputs, "iloc"):

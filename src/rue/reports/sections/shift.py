@@ -1,4 +1,4 @@
-"""Shift: audited rows beyond what the training rows, each left out, looked like."""
+"""Shift: audited rows beyond the range of the training rows, each left out."""
 
 import warnings
 from math import ceil
@@ -14,11 +14,11 @@ from rue.reports.case import Case
 from rue.reports.estimates import Measurement, share
 from rue.reports.phrases import number, of, rows
 
-FAR = 99.0  # percentile of the training rows
-SAMPLE = 1_000  # training rows audited for comparison
+FAR = 99.0  # rows beyond this percentile of the training rows are counted
+SAMPLE = 1_000  # at most so many training rows are audited for comparison
 QUANTILES = (5, 25, 50, 75, 95)
 BINS = 20
-TAIL = 0.025  # chance below which there are more than expected
+TAIL = 0.025  # with a smaller chance there are clearly more than expected
 COLUMNS = {
     "what": ("Audited rows", "text"),
     "value": ("Share", "number"),
@@ -32,7 +32,7 @@ COLUMNS = {
 
 
 class Beyond(NamedTuple):
-    """A share of audited rows beside what it would be were they like the training rows."""
+    """A share of audited rows, and the share expected if they were like the training rows."""
 
     what: str
     measured: Measurement
@@ -41,7 +41,7 @@ class Beyond(NamedTuple):
 
     @property
     def hint(self) -> bool:
-        """The training rows were not left out, which alone makes a difference."""
+        """Whether the training rows were not left out, so that the comparison is no test."""
         return self.expected is not None and self.chance is None
 
     @property
@@ -51,43 +51,43 @@ class Beyond(NamedTuple):
 
     @property
     def says(self) -> str:
-        """Plainly."""
+        """The result in words."""
         if self.expected is None:
             return "nothing to compare with"
         return "a hint only" if self.hint else "more than expected" if self.more else "no clear difference"
 
 
 def shift(case: Case) -> Section:
-    """Shares beyond the training rows' range, and the scores of both."""
-    seen = training_scores(case)
-    shares = [*case.once(beyond), *_scores(case, seen)]
+    """Shares beyond the training rows' range, and the scores of audited and training rows."""
+    fitted = training_scores(case)
+    shares = [*case.once(beyond), *_scores(case, fitted)]
     blocks = []
     if shares:
         held = [
             {
-                "what": one.what,
-                **one.measured.columns(),
-                "expected": one.expected,
-                "chance": one.chance,
-                "says": one.says,
+                "what": part.what,
+                **part.measured.columns(),
+                "expected": part.expected,
+                "chance": part.chance,
+                "says": part.says,
             }
-            for one in shares
+            for part in shares
         ]
         caption = f"Rows beyond the training rows' range, n = {case.m}, exact limits"
         blocks.append(table("beyond", caption, COLUMNS, held))
-    blocks += [*_histograms(case), _quantiles(case, seen), text("shift-notes", _notes(case, seen))]
+    blocks += [*_histograms(case), _quantiles(case, fitted), text("shift-notes", _notes(case, fitted))]
     return section("shift", "Shift", _lead(case, shares), blocks)
 
 
-def _scores(case: Case, seen: Array | None) -> list[Beyond]:
+def _scores(case: Case, fitted: Array | None) -> list[Beyond]:
     """Audited rows beyond the scores of training rows as fitted."""
-    if seen is None:
+    if fitted is None:
         return []
-    fitted, score = f"{len(seen)} training rows as fitted", case.audit.score
-    far = share(score > np.percentile(seen, FAR))
+    described, score = f"{len(fitted)} training rows as fitted", case.audit.score
+    far = share(score > np.percentile(fitted, FAR))
     return [
-        Beyond(f"score beyond the {FAR:.0f}th percentile of {fitted}", far, 1 - FAR / 100),
-        Beyond(f"score beyond the highest of {fitted}", share(score > seen.max()), 1 / (len(seen) + 1)),
+        Beyond(f"score beyond the {FAR:.0f}th percentile of {described}", far, 1 - FAR / 100),
+        Beyond(f"score beyond the highest of {described}", share(score > fitted.max()), 1 / (len(fitted) + 1)),
     ]
 
 
@@ -109,7 +109,7 @@ def beyond(case: Case) -> list[Beyond]:
 
 
 def _beyond(what: str, measured: Measurement, s: int, below: int) -> Beyond:
-    """Rows beyond so many of s training rows: were all alike, their number would be beta-binomial, by ranks alone."""
+    """A share of rows beyond `below` of s training rows; if all rows were alike, its count would be beta-binomial."""
     from scipy.stats import betabinom
 
     top = s - below + 1
@@ -119,12 +119,12 @@ def _beyond(what: str, measured: Measurement, s: int, below: int) -> Beyond:
 
 
 def compared(case: Case) -> int:
-    """Training rows behind the percentiles."""
+    """The number of training rows behind the percentiles."""
     return 0 if case.explained is None else int(case.explained.compared.min())
 
 
 def training_scores(case: Case) -> Array | None:
-    """Scores of some training rows as fitted; None where they cannot be read one by one."""
+    """Scores of some training rows as fitted; None where rows cannot be selected."""
     trained = case.auditor.trained
     if trained is None or case.auditor.meaning.of_other_rows:
         return None
@@ -135,7 +135,7 @@ def training_scores(case: Case) -> Array | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RueWarning)  # said already of the audited rows
+            warnings.simplefilter("ignore", RueWarning)  # the audited rows had the same warnings
             return case.auditor.audit(taken).score
     except RueError:
         return None
@@ -160,62 +160,64 @@ def _histograms(case: Case) -> list[Block]:
     return charts
 
 
-def _quantiles(case: Case, seen: Array | None) -> Block:
+def _quantiles(case: Case, fitted: Array | None) -> Block:
     columns = {"quantile": ("Quantile", "text"), "value": ("Audited rows", "number"), "n": ("n", "number")}
     held: list[dict[str, Any]] = [
         {"quantile": f"{q} %", "value": float(np.percentile(case.audit.score, q)), "n": case.m} for q in QUANTILES
     ]
-    if seen is not None:
+    if fitted is not None:
         columns |= {"training": ("Training rows as fitted", "number"), "n_training": ("n of training rows", "number")}
         for row, q in zip(held, QUANTILES, strict=True):
-            row |= {"training": float(np.percentile(seen, q)), "n_training": len(seen)}
+            row |= {"training": float(np.percentile(fitted, q)), "n_training": len(fitted)}
     return table("score-quantiles", f"Scores of n = {rows(case.m, 'audited row')}", columns, held)
 
 
-def _notes(case: Case, seen: Array | None) -> str:
-    said = [
+def _notes(case: Case, fitted: Array | None) -> str:
+    sentences = [
         f"{'Leave-one-out sees no' if compared(case) else 'Nothing here is a test of'} shift: were all new rows of "
         "another kind, nothing in the training rows would tell. "
         "These numbers only say whether the audited rows look like the training rows to the model. The chance is by "
         f"ranks (beta-binomial); below {TAIL:g} it says more than expected, for each line by itself."
     ]
     if case.explained is None:
-        said.append(
+        sentences.append(
             f"Density and misfit were not measured: {case.unexplained or 'this method does not explain its score'}."
         )
     elif case.explained.density_percentile is None:
-        said.append("Density and misfit were not measured: rows cannot be left out of this model.")
+        sentences.append("Density and misfit were not measured: rows cannot be left out of this model.")
     if case.auditor.meaning.of_other_rows:
-        said.append(
+        sentences.append(
             "Scores of the training rows were not compared: each of them is its own nearest row, which no audited row "
             "is."
         )
-    elif seen is None:
-        said.append("Scores of the training rows were not measured: they cannot be read one by one from this auditor.")
+    elif fitted is None:
+        sentences.append(
+            "Scores of the training rows were not measured: they cannot be read one by one from this auditor."
+        )
     else:
-        said.append(
+        sentences.append(
             "Training rows are scored as fitted, with themselves among the training rows, which alone moves their "
             "scores: a difference in scores is a hint of a shift, not a test of one."
         )
-    return "\n\n".join(said)
+    return "\n\n".join(sentences)
 
 
 def _lead(case: Case, shares: list[Beyond]) -> str:
-    tested = [one for one in shares if one.expected is not None and not one.hint]
+    tested = [part for part in shares if part.expected is not None and not part.hint]
     scarce = case.audit.scarce
     counted = "" if scarce is None else f" The audit marks {of(int(scarce.sum()), case.m)} as unlike the training rows."
     if not tested:
-        hints = [one for one in shares if one.hint]
+        hints = [part for part in shares if part.hint]
         if not hints:
             return f"Not assessed for {rows(case.m)}.{counted}"
         return f"Only scores could be compared, as a hint: {hints[0].what}, a share of {hints[0].measured}.{counted}"
-    more = [one for one in tested if one.more]
+    more = [part for part in tested if part.more]
     if not more:
         return (
             f"No clear difference: of n = {rows(case.m, 'audited row')} not clearly more than expected lie beyond the "
             f"training rows' range.{counted}"
         )
-    worst = max(more, key=lambda one: (one.measured.value or 0) / (one.expected or 1))
+    worst = max(more, key=lambda part: (part.measured.value or 0) / (part.expected or 1))
     return (
         f"More audited rows than expected lie beyond the training rows' range: {worst.what}, for a share of "
         f"{worst.measured} where {number(worst.expected)} is expected.{counted}"

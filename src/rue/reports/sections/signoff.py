@@ -1,4 +1,4 @@
-"""Thresholds, the rows in each tier, and empty lines for those who decide."""
+"""Thresholds, the rows in each tier, and lines to sign for those who decide."""
 
 import numpy as np
 
@@ -29,12 +29,12 @@ COLUMNS = {
 def signoff(case: Case) -> Section:
     """The policy in words, counts by tier, and the block to sign."""
     counts = case.decision.counts
-    said = ", ".join(f"{tier} {of(counts[tier], case.m)}" for tier in TIERS)
+    tiers = ", ".join(f"{tier} {of(counts[tier], case.m)}" for tier in TIERS)
     held, columns = _tiers(case)
     return section(
         "signoff",
         "Thresholds and sign-off",
-        f"By tier: {said}.",
+        f"By tier: {tiers}.",
         [
             listed("policy", _policy(case)),
             table("tiers", f"Predictions by tier, n = {case.m}, exact limits", columns, held),

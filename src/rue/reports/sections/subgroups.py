@@ -13,24 +13,24 @@ from rue.reports.estimates import Measurement, mean, share
 from rue.reports.phrases import listing, rows
 from rue.reports.plain import identifiers
 
-SMALL = 30  # rows below which a group is flagged
-SHOWN = 50  # groups of one grouping, the largest
+SMALL = 30  # a group of fewer rows is flagged
+SHOWN = 50  # the largest groups of a grouping, at most so many, are shown
 
 
 class Measure(NamedTuple):
-    """A number for each row, and how its mean is bounded."""
+    """A number for each row, and the kind of limits of its mean."""
 
     label: str
     values: Array  # (m,)
-    exact: bool  # a share
+    exact: bool  # it is a share, with exact limits
 
     def of(self, part: NDArray[Any]) -> Measurement:
-        """Over some rows."""
+        """Its mean over some rows, with limits."""
         return share(self.values[part]) if self.exact else mean(self.values[part])
 
 
 def small_groups(case: Case) -> list[str]:
-    """Groups too small to say much of."""
+    """The names of groups that are too small for firm statements."""
     small = []
     for grouping, labels in case.groups.items():
         named, counts = _sizes(labels)
@@ -51,9 +51,9 @@ def subgroups(case: Case) -> Section:
     measures = _measures(case)
     blocks, apart, compared = [], [], 0
     for number, (grouping, labels) in enumerate(case.groups.items()):
-        made, said, count = _grouping(case, number, grouping, labels, measures)
-        blocks += made
-        apart += said
+        drawn, different, count = _grouping(case, number, grouping, labels, measures)
+        blocks += drawn
+        apart += different
         compared += count
     return section("subgroups", title, _lead(case, apart, compared), [_notes(case), *blocks])
 
@@ -79,7 +79,7 @@ def _measures(case: Case) -> dict[str, Measure]:
 def _grouping(
     case: Case, number: int, grouping: str, labels: NDArray[Any], measures: dict[str, Measure]
 ) -> tuple[list[Block], list[str], int]:
-    """Blocks of one grouping, which groups stand apart, and how many comparisons that took."""
+    """Blocks of one grouping, texts on the groups that differ, and the number of comparisons."""
     named, counts = _sizes(labels)
     text_labels = _names(labels)
     everyone = {key: measure.of(np.arange(case.m)) for key, measure in measures.items()}
@@ -131,22 +131,22 @@ def _chart(
         label,
         "range",
         named,
-        [one.value for one in measured],
-        low=[one.low for one in measured],
-        high=[one.high for one in measured],
+        [part.value for part in measured],
+        low=[part.low for part in measured],
+        high=[part.high for part in measured],
     )
-    note = f"n = {case.m}, in the order shown {', '.join(str(one.n) for one in measured)}; bars are 95 % intervals."
+    note = f"n = {case.m}, in the order shown {', '.join(str(part.n) for part in measured)}; bars are 95 % intervals."
     lines = [] if overall.value is None else [line("y", overall.value, "all rows")]
     return chart(f"group-{number}-chart", f"{label} by {grouping}", (axis(grouping), axis(label)), [drawn], note, lines)
 
 
 def _notes(case: Case) -> Block:
     more = [name for name, labels in case.groups.items() if len(np.unique(_names(labels))) > SHOWN]
-    said = (
+    notes = (
         f"Shares have exact limits, means Student's t. Groups of fewer than {SMALL} rows are flagged: their intervals "
         "are wide and, for means, rough. With 95 % intervals about one comparison in twenty stands apart by chance."
     )
-    return text("group-notes", said + (f" Of {listing(more)} the {SHOWN} largest groups are shown." if more else ""))
+    return text("group-notes", notes + (f" Of {listing(more)} the {SHOWN} largest groups are shown." if more else ""))
 
 
 def _lead(case: Case, apart: list[str], compared: int) -> str:
@@ -157,20 +157,20 @@ def _lead(case: Case, apart: list[str], compared: int) -> str:
             f"({rows(compared, 'comparison')}). A small group can differ much and not show it."
         )
     stand = "stands" if len(apart) == 1 else "stand"
-    made = f"Of {rows(compared, 'comparison')} in {groups} of n = {rows(case.m)}"
-    return f"{made} {len(apart)} {stand} apart from all rows: {listing(apart, 6)}."
+    counted = f"Of {rows(compared, 'comparison')} in {groups} of n = {rows(case.m)}"
+    return f"{counted} {len(apart)} {stand} apart from all rows: {listing(apart, 6)}."
 
 
 def _names(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as words; what is missing is a group of its own."""
+    """Labels as texts; missing labels are a group."""
     import pandas as pd
 
-    words = np.asarray([str(one) for one in identifiers(labels)], dtype=object)
+    words = np.asarray([str(label) for label in identifiers(labels)], dtype=object)
     return np.where(pd.isna(labels), "not known", words).astype(str)
 
 
 def _sizes(labels: NDArray[Any]) -> tuple[list[str], list[int]]:
-    """The groups and their sizes, by name; of many the largest."""
+    """The names and sizes of the groups, sorted by name; of many groups the largest."""
     named, counts = np.unique(_names(labels), return_counts=True)
     kept = np.sort(np.argsort(-counts, kind="stable")[:SHOWN])
     return [str(name) for name in named[kept]], [int(n) for n in counts[kept]]

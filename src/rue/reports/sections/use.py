@@ -1,4 +1,4 @@
-"""Intended use, and what the numbers of this very method mean and do not mean."""
+"""Intended use, and what the numbers of this method mean and do not mean."""
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def _terms(case: Case) -> list[Block]:
 
 
 def _score(case: Case) -> ScoreMeaning:
-    """Of this method; a deviation of logits is none of a prediction."""
+    """The meaning of the score; a standard deviation of logits is described as such."""
     own, audit = case.auditor.meaning.score, case.audit
     if audit.std is None:
         return own or RANKS
@@ -123,9 +123,9 @@ def _bounds(case: Case) -> Block:
 
 
 def _tier(case: Case) -> Block:
-    made = "by a default made of these very rows" if case.default_policy else "by the policy that was given"
+    how = "by a default made of these very rows" if case.default_policy else "by the policy that was given"
     return _term(
         "Tier",
-        f"Accept, review or refuse, {made}: see thresholds and sign-off.",
+        f"Accept, review or refuse, {how}: see thresholds and sign-off.",
         "That an accepted prediction is right. It says how the prediction is handled.",
     )

@@ -23,11 +23,11 @@ class Gamma(NamedTuple):
 
     @property
     def proper(self) -> NDArray[np.bool_]:
-        """Where that mean exists: (g,) of truth values."""
+        """Where that mean exists: (g,)."""
         return (self.shape > 1) & (self.rate > 0)
 
     def observed(self, residual: Array, variance: Array) -> "Gamma":
-        """Match two moments after a residual (g,) of variance (g,) plus one over the precision was seen.
+        """Match two moments after observing a residual (g,) of variance (g,) plus one over the precision.
 
         Z, Z₁ and Z₂ are N(residual | 0, variance + β/(α − 1)) at α, α + 1 and α + 2.
         """

@@ -1,4 +1,4 @@
-"""Linear layers whose weights are Gaussian: moments forward, gradients of log Z backward, weights on the way.
+"""Linear layers whose weights are Gaussian: moments go forward, gradients of log Z backward and update the weights.
 
 A layer of V inputs, the constant one among them, is a = Wᵀz/√V. `backward` takes the derivatives of log Z by the mean
 and the variance of a, makes the paper's step m ← m + v ∂m, v ← v − v²((∂m)² − 2∂v) on its weights and hands on the
@@ -48,9 +48,9 @@ class LaterLayer:
     def forward(self, mean: Array, variance: Array) -> tuple[Array, Array]:
         """The moments (g, h) of a, from those of the inputs without the constant: (g, p − 1)."""
         inputs = self._inputs.fill(mean, variance)
-        found = inputs.mean[:, None] @ self.mean
+        centre = inputs.mean[:, None] @ self.mean
         spread = inputs.variance[:, None] @ (self.mean * self.mean) + inputs.second_moment[:, None] @ self.variance
-        return found[:, 0] * inputs.scale, spread[:, 0] * inputs.scale**2
+        return centre[:, 0] * inputs.scale, spread[:, 0] * inputs.scale**2
 
     def backward(self, by_mean: Array, by_variance: Array) -> tuple[Array, Array]:
         """Move the weights, and return the derivatives by the moments of the inputs: (g, p − 1) each."""

@@ -21,9 +21,9 @@ from rue.methods.integrated.pbp.problem import Problem, check_alike, shuffled
 class PBP:
     """Probabilistic backpropagation (Hernández-Lobato and Adams, 2015): a Gaussian for every weight of a ReLU network.
 
-    Of the model only the architecture is taken, not its trained weights and not its penalty: PBP learns weights, noise
-    and prior itself. Prediction, `std` and `noise_std` are those of its own network. Rows are learned one by one on
-    the CPU, wherever the model lives: a sequence of tiny steps gains nothing from a GPU.
+    Only the architecture of the model is used, not its trained weights or its penalty: PBP learns weights, noise and
+    prior itself. Prediction, `std` and `noise_std` are those of its own network. Rows are learned one by one on the
+    CPU, wherever the model is: a sequence of tiny steps gains nothing from a GPU.
     """
 
     epochs: int = 40

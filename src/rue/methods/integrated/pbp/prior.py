@@ -6,7 +6,7 @@ from rue.core.arrays import Array
 from rue.methods.integrated.pbp.gamma import Gamma
 
 SHAPE, RATE = 6.0, 6.0  # α₀ and β₀ of the precisions λ and γ, as in the paper
-FLAT = 1e6  # a cavity variance beyond which no data reached a weight: the cavity is rounding error
+FLAT = 1e6  # a larger cavity variance means that no data informed the weight: it is only rounding error
 
 
 class Prior:

@@ -16,7 +16,7 @@ from rue.methods.fitting import Fitting
 from rue.methods.integrated.pbp.architecture import widths
 from rue.methods.integrated.pbp.layers import with_constant
 
-BLOCK = 1024  # rows of each problem that are put in order at once
+BLOCK = 1024  # rows of each problem that are reordered at once
 
 
 @dataclass(frozen=True)

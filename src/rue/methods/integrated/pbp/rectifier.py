@@ -31,10 +31,10 @@ def rectify(mean: Array, variance: Array) -> Rectified:
     """The moments of max(a, 0) for a ~ N(mean, variance).
 
     With α = mean/√variance and h(α) = αΦ(α) + φ(α) they are √v·h(α) and v·(Φ(α) − h(α)h(−α)), where h(−α) = h(α) − α.
-    From nine deviations on h(α) is α to the last digit, so that this difference does not cancel but vanish.
+    From nine deviations on h(α) equals α in every digit, so that this difference is zero and has no rounding error.
 
-    >>> found = rectify(np.array([0.0, 40.0, -40.0]), np.ones(3))
-    >>> found.mean.round(6).tolist(), found.variance.round(6).tolist()
+    >>> rectified = rectify(np.array([0.0, 40.0, -40.0]), np.ones(3))
+    >>> rectified.mean.round(6).tolist(), rectified.variance.round(6).tolist()
     ([0.398942, 40.0, 0.0], [0.340845, 1.0, 0.0])
     """
     deviation = np.sqrt(variance)
