@@ -963,8 +963,8 @@ def test_a_method_of_ones_own_is_reported_in_general_words_or_in_its_own():
     from dataclasses import dataclass
     from typing import ClassVar
 
-    from rue.auditing.meaning import Meaning, ScoreMeaning
     from rue.auditing.assessment import Assessment
+    from rue.auditing.meaning import Meaning, ScoreMeaning
     from rue.core.derivatives import outputs
     from rue.methods.fitting import fitting
 
