@@ -286,15 +286,15 @@ BREAKS = [
     Break(
         "missing curvature of the loss in the leverage",
         "core/one_step.py",
-        "hat = curvature @ own",
-        "hat = 1.0 * own",
+        "hat = curvature @ leverages",
+        "hat = 1.0 * leverages",
         LEAVE_ONE_OUT,
     ),
     Break(
         "left-out residuals at the fit",
         "core/one_step.py",
         "loss_gradient(model, prediction[batch.rows]",
-        'loss_gradient(model, found["fitted"][batch.rows]',
+        'loss_gradient(model, fields["fitted"][batch.rows]',
         LEAVE_ONE_OUT,
     ),
     Break("rows of groups not put back in order", "core/one_step.py", "[back] for name", "[:] for name", LEAVE_ONE_OUT),
@@ -642,8 +642,8 @@ BREAKS = [
     Break(
         "flat directions kept",
         "core/solve/pseudo_inverse.py",
-        "felt = values > FLAT * values[-1]",
-        "felt = values > -values[-1]",
+        "steep = values > FLAT * values[-1]",
+        "steep = values > -values[-1]",
         CLASSIFIER,
     ),
     Break(
