@@ -4,7 +4,7 @@ from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
 
 NAME = "solve"
-GOOD, POOR = 1e-2, 1e-1  # relative residual; FACTS, section 6: 1e-2 gives RUE within 1 %
+GOOD, POOR = 1e-2, 1e-1  # relative residual: 1e-2 keeps RUE within 1 %
 LIMITS = (
     f"green up to a relative residual of {GOOD:g}, which keeps RUE within 1 %, red above {POOR:g}; amber also where "
     "the curvature could not be inverted without a damping nobody asked for"
