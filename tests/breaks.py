@@ -286,15 +286,15 @@ BREAKS = [
     Break(
         "missing curvature of the loss in the leverage",
         "core/one_step.py",
-        "hat = curvature @ own",
-        "hat = 1.0 * own",
+        "hat = curvature @ leverages",
+        "hat = 1.0 * leverages",
         LEAVE_ONE_OUT,
     ),
     Break(
         "left-out residuals at the fit",
         "core/one_step.py",
         "loss_gradient(model, prediction[batch.rows]",
-        'loss_gradient(model, found["fitted"][batch.rows]',
+        'loss_gradient(model, fields["fitted"][batch.rows]',
         LEAVE_ONE_OUT,
     ),
     Break("rows of groups not put back in order", "core/one_step.py", "[back] for name", "[:] for name", LEAVE_ONE_OUT),
@@ -308,8 +308,8 @@ BREAKS = [
     Break(
         "left-out loss without weights",
         "calibrate/penalty.py",
-        "(weight * left_out_losses(bound, rows, found)).sum() / weight.sum()",
-        "left_out_losses(bound, rows, found).mean()",
+        "(weight * left_out_losses(bound, rows, left)).sum() / weight.sum()",
+        "left_out_losses(bound, rows, left).mean()",
         PENALTY,
     ),
     Break("least evidence chosen", "calibrate/penalty.py", "return -trial.evidence", "return trial.evidence", PENALTY),
@@ -452,8 +452,8 @@ BREAKS = [
     Break(
         "a bounded interval for an unbounded set",
         "calibrate/full_conformal.py",
-        "bounded = np.abs(pull) < own",
-        "bounded = own > 0",
+        "bounded = np.abs(pull) < rate",
+        "bounded = rate > 0",
         FULL,
     ),
     Break("infinite limits refused", "evaluate/metrics.py", "columns(endless=True, y", "columns(y", EVAL),
@@ -475,8 +475,8 @@ BREAKS = [
     Break(
         "a row's own influence kept in left-out resampling",
         "calibrate/left_out_terms.py",
-        "/ units - outer(own)",
-        "/ units - 0 * outer(own)",
+        "/ units - outer(influence)",
+        "/ units - 0 * outer(influence)",
         CALIBRATED,
     ),
     Break(
@@ -587,8 +587,8 @@ BREAKS = [
     Break(
         "scarcity left unscaled by held-out rows",
         "auditing/spread.py",
-        "None if known.scarcity is None else factor * known.scarcity",
-        "known.scarcity",
+        "None if before.scarcity is None else factor * before.scarcity",
+        "before.scarcity",
         HELD_OUT,
     ),
     Break(
@@ -642,8 +642,8 @@ BREAKS = [
     Break(
         "flat directions kept",
         "core/solve/pseudo_inverse.py",
-        "felt = values > FLAT * values[-1]",
-        "felt = values > -values[-1]",
+        "steep = values > FLAT * values[-1]",
+        "steep = values > -values[-1]",
         CLASSIFIER,
     ),
     Break(
@@ -1028,8 +1028,8 @@ BREAKS = [
     Break(
         "an inferred penalty with its sign turned",
         "calibrate/left_out/sources.py",
-        "l2 = max(0.0, -float(seen.whole @ away) / size)",
-        "l2 = max(0.0, float(seen.whole @ away) / size)",
+        "l2 = max(0.0, -float(gradients.whole @ away) / size)",
+        "l2 = max(0.0, float(gradients.whole @ away) / size)",
         SOURCES,
     ),
     Break(
@@ -1063,8 +1063,8 @@ BREAKS = [
     Break(
         "tangent shrunk in the parameters' own units",
         "calibrate/left_out/tangent.py",
-        "found = gradients.square().amax(0)",
-        "found = torch.ones_like(gradients[0])",
+        "largest = gradients.square().amax(0)",
+        "largest = torch.ones_like(gradients[0])",
         SOURCES,
     ),
     Break(
@@ -1098,8 +1098,8 @@ BREAKS = [
     Break(
         "rows that are all told right taken for a temperature",
         "calibrate/shrinkage.py",
-        "abs(found.x) > NEAR * limit or endless",
-        "abs(found.x) > NEAR * limit",
+        "abs(optimum.x) > NEAR * limit or endless",
+        "abs(optimum.x) > NEAR * limit",
         "tests/test_classifier_rue.py",
     ),
     Break(
@@ -1154,15 +1154,15 @@ BREAKS = [
     Break(
         "copies are trained on the rows they are to predict",
         "calibrate/left_out/folds.py",
-        "ids[rows]) for (rows, _), one in",
-        "ids[rows]) for (_, rows), one in",
+        "rows for (rows, _), before in",
+        "rows for (_, rows), before in",
         OUTSIDE,
     ),
     Break(
         "CV+ by one copy for all rows",
         "calibrate/cv_plus.py",
-        "said[self.refits.fold, rows, j]",
-        "said[0 * self.refits.fold, rows, j]",
+        "predictions[self.refits.fold, rows, j]",
+        "predictions[0 * self.refits.fold, rows, j]",
         FOLDS,
     ),
     Break(

@@ -382,7 +382,7 @@ def test_a_forest_that_fits_every_row_says_that_it_sees_nothing():
     forest = ExtraTreesRegressor(10, random_state=0).fit(X, y)
     found = rue.ForestRUE().fit(rue.wrap(forest), (X, y)).audit(NEW).explain(0)
     assert found.half == 0
-    assert found.sentence.startswith("To this method")
+    assert found.sentence.startswith("By this method")
 
 
 def test_a_target_named_as_a_feature_hides_no_column():

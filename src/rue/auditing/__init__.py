@@ -1,1 +1,1 @@
-"""A fitted method and what it returns: the auditor, the audit, held-out rows."""
+"""A fitted method and its results: the auditor, the audit, and calibration by held-out rows."""

@@ -1,4 +1,4 @@
-"""Auditor: everything of a fitted method that does not need the inputs, and the loop that takes them."""
+"""Auditor: a fitted method, and the loop over batches of inputs that makes an audit."""
 
 import time
 import warnings
@@ -41,7 +41,7 @@ from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
 from rue.explain.target import explained_number
 
-ANSWERS = 1e-4  # relative, of an estimator's own predictions: tree ensembles add in single precision
+ANSWERS = 1e-4  # relative tolerance for an estimator's own predictions: tree ensembles add in single precision
 
 
 Predict = Callable[[Model, Inputs], Tensor]
@@ -58,11 +58,11 @@ class Auditor:
     facts: Facts = field(repr=False)
     trained: Trained = field(repr=False)
     predictive: Predictive = field(default_factory=Predictive, repr=False)
-    predictor: Predict | None = field(default=None, repr=False)  # of methods that predict with networks of their own
-    drawn: Members | None = field(default=None, repr=False)  # of methods that draw members
-    sets: HeldOutClasses | None = field(default=None, repr=False)  # what `calibrate` measured of a classifier
+    predictor: Predict | None = field(default=None, repr=False)  # for methods that predict with their own networks
+    drawn: Members | None = field(default=None, repr=False)  # for methods that draw members
+    sets: HeldOutClasses | None = field(default=None, repr=False)  # scores of held-out rows, for classifiers
     meaning: Meaning = field(default_factory=Meaning, repr=False)  # of its numbers, for reports
-    fitted_: ClassVar[bool] = True  # MAPIE looks for it on an estimator that is said to be fitted
+    fitted_: ClassVar[bool] = True  # MAPIE looks for this attribute on a fitted estimator
 
     @property
     def own_networks(self) -> bool:
@@ -72,11 +72,11 @@ class Auditor:
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
         plain, response = self._of_outputs(inputs), self.model.response
-        made = plain if response is None else responded(plain, response, self._encoded)
-        return replace(made, prediction=self._answers(inputs, plain.outputs), explainer=partial(self._explain, inputs))
+        audit = plain if response is None else responded(plain, response, self._encoded)
+        return replace(audit, prediction=self._answers(inputs, plain.outputs), explainer=partial(self._explain, inputs))
 
     def _of_outputs(self, inputs: Any) -> Audit:
-        """The audit of the model's outputs, whatever an estimator makes of them."""
+        """The audit of the model's outputs, before an estimator turns them into predictions."""
         start = time.perf_counter()
         collected = Collected()
         with untouched(), torch.inference_mode(False):
@@ -91,11 +91,11 @@ class Auditor:
             if spread.calibrated is not None:  # the score is the deviation of the total
                 score = score * np.sqrt(held_out.variance_factor)
             spread = spread.times(held_out.variance_factor)
-        said = collected.doubts()
+        doubts = collected.doubts()
         facts = {**self.facts, "m": len(predicted), "seconds_audit": time.perf_counter() - start}
         if collected.residual is not None:
             facts["residual"] = collected.residual
-        facts["warnings"] = (*self.facts["warnings"], *said)
+        facts["warnings"] = (*self.facts["warnings"], *doubts)
         kind = self._kind(collected, predicted, inputs)
         return Audit(self.method, _squeezed(predicted), score, facts, spread, **kind)
 
@@ -116,15 +116,15 @@ class Auditor:
         return {"classification": classification}
 
     def calibrate(self, X: Any, y: Any, group: Any = None) -> "Auditor":
-        """The same with its spread scaled, and its intervals guaranteed, by rows that nothing was trained on.
+        """An auditor whose spread is scaled, and whose intervals are guaranteed, by held-out rows.
 
-        All variances are multiplied by one number, so that rankings stay as they were; `audit.interval` becomes split
-        conformal, by group where the held-out rows have one. A classifier's `audit.prediction_set` is guaranteed so.
+        All variances are multiplied by one number, so that rankings do not change. `audit.interval` becomes split
+        conformal, by group if the held-out rows have groups; for a classifier, `audit.prediction_set` does.
         """
         return self._held_out(X, y, group, stopping=False)
 
     def validated(self, validation: Any) -> "Auditor":
-        """The same by validation rows, a pair (X, y): as `calibrate`, but training may have been stopped on them."""
+        """Like `calibrate`, with validation rows (X, y) on which training may have been stopped early."""
         X, y = pair(validation)
         return self._held_out(X, y, None, stopping=True)
 
@@ -136,10 +136,10 @@ class Auditor:
         plain = replace(self, predictive=replace(self.predictive, held_out=None))._of_outputs(X)
         targets = y if self.model.response is None else self._encoded(y).reshape(plain.prediction.shape)
         measured = held_out(plain, targets, group, stopping)
-        said = surprise(plain, targets) if stopping else ()
-        for text in said:
+        texts = surprise(plain, targets) if stopping else ()
+        for text in texts:
             warnings.warn(text, RueWarning, stacklevel=4)
-        facts = {**self.facts, "held_out": len(plain), "warnings": (*self.facts["warnings"], *said)}
+        facts = {**self.facts, "held_out": len(plain), "warnings": (*self.facts["warnings"], *texts)}
         return replace(self, predictive=replace(self.predictive, held_out=measured), facts=facts)
 
     def check(
@@ -165,7 +165,7 @@ class Auditor:
         refits, seed = asked(refit, refits, seed)
         audited = None if inputs is None else Audited.of(inputs)
         for part in () if audited is None else audited.parts:
-            for _ in self._chunks(part):  # refuses what the model cannot take, as `audit` does
+            for _ in self._chunks(part):  # raises for inputs that the model cannot take, as `audit` does
                 pass
         return check_up(
             Subject(
@@ -185,7 +185,7 @@ class Auditor:
         )
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """The audited predictions, with `total_std` (else `std`) where asked: scikit-learn's convention."""
+        """The audited predictions, and with `return_std` also `total_std` or else `std`: scikit-learn's convention."""
         if not return_std:
             with untouched():
                 predicted = torch.cat([self._predicted(chunk).cpu() for chunk in self._chunks(X)])
@@ -199,9 +199,9 @@ class Auditor:
         return audit.prediction, spread
 
     def members(self, inputs: Any) -> Array:
-        """What each resampled member predicts, (b, m) or (b, m, k): the logits of classifiers.
+        """The predictions of each resampled member, (b, m) or (b, m, k); logits for classifiers.
 
-        Of methods that draw members; others have their spread in closed form.
+        Only for methods that draw members; others have their spread in closed form.
         """
         if self.drawn is None:
             raise InputError(f"{self.method} draws no members, so there are none to predict with; fit rue.RUE instead")
@@ -214,34 +214,34 @@ class Auditor:
         return members[..., 0] if members.shape[-1] == 1 else members
 
     def fit(self, X: Any, y: Any = None) -> NoReturn:  # noqa: ARG002 - scikit-learn's names
-        """Refuse: an auditor is fitted already. MAPIE takes only what has a `fit`."""
+        """Raise, because an auditor is fitted already. The method exists because MAPIE needs a `fit`."""
         raise InputError(
             f"this auditor is fitted already, {self.method} on n = {self.facts['n']} training rows; use it as it is "
             "(prefit=True in MAPIE), or fit a method such as LinearRUE() to other data"
         )
 
     def _predicted(self, inputs: Inputs) -> Tensor:
-        """Outputs (c, k) of whatever predicts: the model, or networks of the method's own."""
+        """Outputs (c, k) of the model, or of the method's own networks."""
         return outputs(self.model, inputs) if self.predictor is None else self.predictor(self.model, inputs)
 
     def _answers(self, inputs: Any, predicted: Array) -> Array:
-        """What the user's own model predicts: the outputs (m, k), or an estimator's answers that they agree with."""
+        """The user's predictions: the outputs (m, k), or an estimator's answers, after a check that both agree."""
         answers = self.model.answer(inputs)
         if answers is None:
             return _squeezed(predicted)
         if self.model.classes is None:
-            made = predicted if self.model.response is None else self.model.response.value(predicted)
-            _check_answers(made, np.asarray(answers, dtype=np.float64))
+            derived = predicted if self.model.response is None else self.model.response.value(predicted)
+            _check_answers(derived, np.asarray(answers, dtype=np.float64))
         return _squeezed(answers) if answers.ndim == 2 else answers
 
     def _encoded(self, y: Any) -> Array:
-        """Raw targets as the model was trained on them, (m, k)."""
+        """Raw targets in the form that the model was trained on: (m, k)."""
         return _array(self.model.read_targets(y))
 
     def _explain(
         self, inputs: Any, audit: Audit, row: int | None, output: int | None, top: int, noun: str | None
     ) -> Explanation | Explanations:
-        """One row with all its influences, or every row with the largest of them."""
+        """The explanation of one row with all influences, or of every row with the largest ones."""
         lens = self.trained.lens
         if lens is None:
             raise InputError(
@@ -265,7 +265,7 @@ class Auditor:
             return Explanations.joined([Explanations.of_each(part, top) for part in track("explain", batches)])
 
     def _again(self, inputs: Any, prediction: Array) -> Iterator[tuple[slice, Inputs]]:
-        """The inputs of an audit read once more, if they are still those of its predictions (m, k)."""
+        """Read the inputs of an audit again; raises if their predictions differ from those of the audit (m, k)."""
         start, rounding = 0, 1e-5 * np.abs(prediction).max(initial=0.0)
         for chunk in self._chunks(inputs):
             now = _array(self._predicted(chunk))
@@ -297,23 +297,23 @@ class Auditor:
 
 
 class _Kind(TypedDict, total=False):
-    """Which kind of audit it is: one of the two."""
+    """The keyword of an `Audit` for its kind: exactly one of the two."""
 
     numbers: Numbers
     classification: Classes
 
 
 def _classified(decision: Decision, assessment: Assessment) -> Assessment:
-    """What a covariance of logits says of the classes, where the method has not said it itself."""
-    logits, said = assessment.prediction.double(), assessment.classes
+    """Add class probabilities from the covariance of the logits, unless the method gave them itself."""
+    logits, given = assessment.prediction.double(), assessment.classes
     if assessment.covariance is None:
         return (
-            assessment if said is not None else assessment._replace(classes=ClassShares(probability(decision, logits)))
+            assessment if given is not None else assessment._replace(classes=ClassShares(probability(decision, logits)))
         )
     covariance = assessment.covariance.to(logits)
-    shares = averaged(decision, logits, covariance) if said is None else said.probability
-    flip = None if said is None else said.flip
-    nats = None if said is None else said.epistemic
+    shares = averaged(decision, logits, covariance) if given is None else given.probability
+    flip = None if given is None else given.flip
+    nats = None if given is None else given.epistemic
     return assessment._replace(
         classes=ClassShares(
             shares,
@@ -323,9 +323,9 @@ def _classified(decision: Decision, assessment: Assessment) -> Assessment:
     )
 
 
-def _check_answers(made: Array, answers: Array) -> None:
-    """Refuse outputs that do not make the estimator's own predictions: it was read wrongly, or changed since."""
-    apart = np.abs(made - answers.reshape(made.shape)).max(initial=0.0)
+def _check_answers(derived: Array, answers: Array) -> None:
+    """Raise if outputs do not give the estimator's own predictions: it was read wrongly, or has changed since."""
+    apart = np.abs(derived - answers.reshape(derived.shape)).max(initial=0.0)
     if apart > ANSWERS * (1 + np.abs(answers).max(initial=0.0)):
         raise ModelError(
             f"what was read off the estimator predicts otherwise than the estimator itself, by up to {apart:.1e}; give "

@@ -1,4 +1,4 @@
-"""The results of all batches of an audit so far."""
+"""Collects the results of all batches of an audit."""
 
 import warnings
 
@@ -10,17 +10,17 @@ from rue.auditing.spread import Calibrated, Spread
 from rue.core.arrays import Array
 from rue.core.errors import RueWarning
 
-DRIFT = 0.5  # members' mean away from the prediction by this much of their own std, beyond sampling error
-ROUNDING = 0.02  # rounding error of a prediction by this much of the members' std
-SHARE = 0.1  # of the audited inputs that makes a warning
-COVARIANCE_BYTES = 2**30  # of the covariances of an audit, above which only variances are kept
+DRIFT = 0.5  # distance of the members' mean from the prediction, in their std beyond sampling error, that is too large
+ROUNDING = 0.02  # rounding error of a prediction, in the members' std, that is too large
+SHARE = 0.1  # fraction of the audited inputs above which there is a warning
+COVARIANCE_BYTES = 2**30  # size of the covariances of an audit above which only variances are kept
 
 
 class Collected:
-    """Each field one array that doubles when it is full.
+    """Each field is one array that doubles in size when it is full.
 
-    A list of small pieces, made between large temporary blocks, would keep the allocator from giving those back:
-    memory would grow with m by far more than the results.
+    A list of small arrays, allocated between large temporary blocks, would keep the allocator from freeing these
+    blocks: memory would grow with m by far more than the results need.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Collected:
 
     @property
     def spread(self) -> Spread:
-        """Covariances as they were assessed."""
+        """The collected covariances."""
         total, scarce = self.get("total"), self.get("scarce")
         calibrated = (
             None if total is None else Calibrated(total, self.get("scarcity"), None if scarce is None else scarce > 0)
@@ -65,26 +65,26 @@ class Collected:
         return Spread(self.get("covariance"), self.get("variance"), self.get("noise"), calibrated)
 
     def get(self, name: str) -> Array | None:
-        """All rows of a field, or None where the method has no word on it."""
+        """All rows of a field; None if the method does not give it."""
         return self.fields[name][: self.rows] if name in self.fields else None
 
     def doubts(self) -> tuple[str, ...]:
-        """What sampled parameters did to predictions, which is warned of, and what was left out."""
+        """Warnings about sampled parameters, which are also issued, and a note about results that were dropped."""
         drift, rounding = self.get("drift"), self.get("rounding")
-        said = []
+        texts = []
         wandered = 0.0 if drift is None else float((drift > DRIFT).mean())
         if wandered > SHARE:
-            said.append(
+            texts.append(
                 f"for {wandered:.0%} of these inputs the mean of the members' predictions lies more than {DRIFT} of "
                 "their standard deviation away from the model's own: the sampled parameters move too far; use a "
                 "linearised method or a larger damping"
             )
         rounded = 0.0 if rounding is None else float((rounding > ROUNDING).mean())
         if rounded > SHARE:
-            said.append(
+            texts.append(
                 f"for {rounded:.0%} of these inputs the members differ by little more than the rounding of the model's "
                 "dtype; standardise the targets, give a float64 copy of the model, or use a linearised method"
             )
-        for text in said:
+        for text in texts:
             warnings.warn(text, RueWarning, stacklevel=3)
-        return tuple(said) if self.dropped is None else (*said, self.dropped)
+        return tuple(texts) if self.dropped is None else (*texts, self.dropped)

@@ -1,4 +1,4 @@
-"""What rows held out from training say of an auditor: a scale for its spread, and scores for conformal intervals."""
+"""Calibration by rows held out from training: a scale for the spread, and scores for conformal intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ from rue.core.arrays import Array, Labels
 from rue.core.errors import DataError, NumericalError, ShapeError
 from rue.core.guarantee import Guarantee
 
-WORTH = 100  # validation rows that count as much as what the training rows said of the spread
-FEWEST = 2  # validation rows
-SURPRISING = 3.0  # times the expected size of errors
-RANGE = log(1e6)  # of the factor that is looked for, either way
+WORTH = 100  # number of validation rows that count as much as the calibration on training rows
+FEWEST = 2  # minimum number of validation rows
+SURPRISING = 3.0  # errors above so many times the expected size give a warning
+RANGE = log(1e6)  # largest absolute logarithm of the factor in the search
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,16 @@ class HeldOut:
 
     variance_factor: float
     scores: Sequence[HeldOutScores] = field(repr=False)
-    stopping: bool = False  # rows that training may have been stopped on: not quite held out
+    stopping: bool = False  # training may have been stopped on these rows, so they are not quite held out
 
     def interval(self, prediction: Array, spread: Array, level: float, group: Labels | None) -> Interval:
         """Split conformal intervals (m, k)."""
         check_rows(group, len(spread))
-        reach = np.stack([np.broadcast_to(own.reach(level, group), len(spread)) for own in self.scores], axis=1)
-        said = _stopped(level, self.scores[0]) if self.stopping else self.scores[0].guarantee(level, group)
+        reach = np.stack([np.broadcast_to(output.reach(level, group), len(spread)) for output in self.scores], axis=1)
+        guarantee = _stopped(level, self.scores[0]) if self.stopping else self.scores[0].guarantee(level, group)
         if len(self.scores) > 1:
-            said = said.also("; for each output by itself")
-        return Interval(prediction - reach * spread, prediction + reach * spread, said)
+            guarantee = guarantee.also("; for each output by itself")
+        return Interval(prediction - reach * spread, prediction + reach * spread, guarantee)
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,18 @@ class HeldOutClasses:
     """The scores 1 − probability of the true class (Sadinle, Lei and Wasserman, 2019)."""
 
     scores: HeldOutScores = field(repr=False)
-    stopping: bool = False  # as above
+    stopping: bool = False  # training may have been stopped on these rows
 
     def sets(self, probability: Array, level: float, group: Labels | None) -> PredictionSet:
-        """Split conformal sets: every class whose probability is not below that of most held-out labels."""
+        """Split conformal sets: all classes whose probability is at least a quantile of that of held-out labels."""
         check_rows(group, len(probability))
         reach = np.broadcast_to(self.scores.reach(level, group), len(probability))
-        said = _stopped(level, self.scores) if self.stopping else self.scores.guarantee(level, group, CLASS_SET)
-        return PredictionSet(1 - probability <= reach[:, None], said)
+        guarantee = _stopped(level, self.scores) if self.stopping else self.scores.guarantee(level, group, CLASS_SET)
+        return PredictionSet(1 - probability <= reach[:, None], guarantee)
 
 
 def pair(validation: Any) -> tuple[Any, Any]:
-    """Validation rows as they must be given."""
+    """The validation rows (X, y); raises if they are no pair, or too few."""
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise DataError(
             f"validation is a {type(validation).__name__}, expected a pair (X, y) of rows that the model was not "
@@ -71,7 +71,7 @@ def pair(validation: Any) -> tuple[Any, Any]:
 
 
 def surprise(audit: Audit, y: Any) -> tuple[str, ...]:
-    """What to warn of where validation rows are missed by much more than expected."""
+    """A warning if the errors on validation rows are much larger than expected."""
     errors = audit.errors(y)
     times = np.sqrt(
         (errors**2).mean(axis=0) / np.diagonal(np.asarray(audit.total_covariance), axis1=1, axis2=2).mean(0)
@@ -86,7 +86,7 @@ def surprise(audit: Audit, y: Any) -> tuple[str, ...]:
 
 
 def check_rows(group: Labels | None, rows: int) -> None:
-    """Nothing is broadcast: a label for each row."""
+    """Raise unless there is one label for each row."""
     if group is not None and group.shape != (rows,):
         raise ShapeError(f"group has shape {group.shape} for {rows} audited rows; give one label for each")
 
@@ -100,19 +100,19 @@ def _stopped(level: float, scores: HeldOutScores) -> Guarantee:
 
 
 def held_out_classes(audit: Audit, y: Any, group: Any = None, stopping: bool = False) -> HeldOutClasses:
-    """Measure an audit of held-out rows by their labels."""
+    """The scores of an audit of held-out rows with labels y."""
     missed = 1 - np.exp(audit.log_prob(y))
     labels = None if group is None else np.asarray(group)
     return HeldOutClasses(HeldOutScores(missed.clip(min=0), labels), stopping)
 
 
 def held_out(audit: Audit, y: Any, group: Any = None, stopping: bool = False) -> HeldOut:
-    """Measure an audit of held-out rows by their targets."""
+    """The variance factor and scores of an audit of held-out rows with targets y."""
     errors = audit.errors(y)
     covariance = np.asarray(audit.total_covariance)
     _check(errors, covariance)
     factor = variance_factor(errors, covariance, audit.degrees)
-    if stopping:  # the spread was calibrated on the training rows already: few rows correct it a little
+    if stopping:  # the spread was calibrated on training rows already, so that few validation rows change it little
         factor **= len(errors) / (len(errors) + WORTH)
     spread = np.sqrt(factor * np.diagonal(covariance, axis1=1, axis2=2))
     labels = None if group is None else np.asarray(group)
@@ -121,7 +121,7 @@ def held_out(audit: Audit, y: Any, group: Any = None, stopping: bool = False) ->
 
 
 def variance_factor(errors: Array, covariance: Array, degrees: float) -> float:
-    """The factor of covariances (c, k, k) under which errors (c, k) are most likely.
+    """The factor of covariances (c, k, k) that maximises the likelihood of errors (c, k).
 
     >>> variance_factor(np.array([[2.0], [-2.0]]), np.ones((2, 1, 1)), float("inf"))
     4.0

@@ -1,4 +1,4 @@
-"""Intervals and sets as an audit returns them, and how they are made."""
+"""The intervals and sets that an audit returns, and the types of the functions that make them."""
 
 from collections.abc import Callable
 from math import isinf, sqrt
@@ -12,7 +12,7 @@ from rue.core.guarantee import Guarantee
 
 
 class Interval(NamedTuple):
-    """Lower and upper ends, shaped like the prediction, and what they guarantee, in words."""
+    """Lower and upper ends in the shape of the prediction, and their guarantee."""
 
     lower: Array
     upper: Array
@@ -20,17 +20,17 @@ class Interval(NamedTuple):
 
 
 class PredictionSet(NamedTuple):
-    """Which classes are in the set of each row (m, classes), and what that guarantees, in words."""
+    """A mask (m, classes) of the classes in the set of each row, and the guarantee."""
 
     members: NDArray[np.bool_]
     guarantee: Guarantee
 
 
 SetRule = Callable[[Array, float, Labels | None], PredictionSet]
-"""From probabilities (m, classes), a level and perhaps the groups of the rows (m,)."""
+"""Makes sets from probabilities (m, classes), a level and optionally the groups (m,) of the rows."""
 
 IntervalRule = Callable[[Array, Array, float, Labels | None], Interval]
-"""From prediction and spread (m, k), a level and perhaps the groups of the rows (m,)."""
+"""Makes intervals from prediction and spread (m, k), a level and optionally the groups (m,) of the rows."""
 
 
 def central_interval(prediction: Array, spread: Array, level: float, degrees: float) -> Interval:
@@ -42,5 +42,5 @@ def central_interval(prediction: Array, spread: Array, level: float, degrees: fl
     else:  # a Student-t distribution whose standard deviation is the spread
         reach = float(t.ppf(0.5 + level / 2, degrees)) * sqrt((degrees - 2) / degrees)
         name = f"Student-t with {degrees:g} degrees of freedom"
-    said = f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
-    return Interval(prediction - reach * spread, prediction + reach * spread, Guarantee(said, "none"))
+    words = f"none: nominal {level:.0%} if errors are {name} with the audit's total_std; not checked on held-out rows"
+    return Interval(prediction - reach * spread, prediction + reach * spread, Guarantee(words, "none"))

@@ -1,4 +1,4 @@
-"""What predictions are: numbers with a predictive distribution, or decisions between classes."""
+"""The two kinds of audits: of numbers with a predictive distribution, and of decisions between classes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,25 +19,25 @@ from rue.models.labels import label_codes
 
 @dataclass(frozen=True)
 class Numbers:
-    """What audits of numbers have beside their spread."""
+    """The parts of an audit that only regression has, besides the spread."""
 
-    outputs: Array = field(repr=False)  # (m, k), of the model, where predictions are made of them
+    outputs: Array = field(repr=False)  # (m, k), of the model; predictions may be a function of them
     degrees: float = inf  # of freedom of the predictive Student-t distribution; infinite is Gaussian
-    rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # of intervals, strongest first
-    log_density: Callable[[ArrayLike], Array] | None = field(default=None, repr=False)  # where targets are transformed
+    rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # for intervals, strongest first
+    log_density: Callable[[ArrayLike], Array] | None = field(default=None, repr=False)  # only for transformed targets
 
 
 @dataclass(frozen=True)
 class Classes:
-    """What audits of classifiers have beside the spread of the logits."""
+    """The parts of an audit that only classifiers have, besides the spread of the logits."""
 
     outputs: Array = field(repr=False)  # (m, k), logits or shares
-    decision: Decision  # how the outputs decide
-    names: Labels | None = field(default=None, repr=False)  # of the classes, where the model has them
+    decision: Decision  # how outputs become classes
+    names: Labels | None = field(default=None, repr=False)  # of the classes, if the model has them
     probability: Array | None = field(default=None, repr=False)  # (m, classes), averaged over the resampled models
-    flip: Array | None = field(default=None, repr=False)  # (m,), that another training set decides otherwise
-    epistemic: Array | None = field(default=None, repr=False)  # (m,), nats of uncertainty due to the training set
-    sets: SetRule | None = field(default=None, repr=False)  # where rows were held out
+    flip: Array | None = field(default=None, repr=False)  # (m,), the chance of another decision with other rows
+    epistemic: Array | None = field(default=None, repr=False)  # (m,), the uncertainty due to the training set, in nats
+    sets: SetRule | None = field(default=None, repr=False)  # only after calibration by held-out rows
 
     @property
     def label(self) -> Labels:
@@ -47,7 +47,7 @@ class Classes:
 
     @property
     def own_probability(self) -> Array:
-        """What the model itself says, (m, classes), before anything is averaged."""
+        """The probabilities (m, classes) of the model itself, before averaging."""
         return np.asarray(probability(self.decision, torch.from_numpy(self.outputs)).numpy())
 
     def sampled_probability(self, covariance: Array, members: int, seed: int) -> Array:
@@ -61,8 +61,8 @@ class Classes:
             raise InputError(f"{method} gives no probabilities; use LinearRUE or ClassifierRUE")
         if self.decision == "signs" and self.outputs.shape[1] > 1:
             raise InputError("labels that may hold together have no single log probability; use audit.probability")
-        known = np.arange(self.probability.shape[1]) if self.names is None else self.names
-        labels = label_codes(y, known)
+        names = np.arange(self.probability.shape[1]) if self.names is None else self.names
+        labels = label_codes(y, names)
         if len(labels) != len(self.outputs):
             raise ShapeError(f"there are {len(labels)} labels for {len(self.outputs)} rows; give one for each")
         chosen = np.take_along_axis(self.probability, labels[:, None], axis=1)[:, 0]

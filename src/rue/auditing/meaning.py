@@ -1,7 +1,8 @@
 """Meaning: what the numbers of a method say and do not say, in the words that reports use.
 
-A method says so in its own file, as `meaning: ClassVar[Meaning] = Meaning(...)`; one that does not gets general words.
-In the texts `{method}` stands for the method's name, `{what}` for what has the spread: the prediction, or the logits.
+A method defines it in its own file, as `meaning: ClassVar[Meaning] = Meaning(...)`; otherwise reports use general
+words. In the texts, `{method}` is the name of the method and `{what}` the subject of the spread: the prediction, or
+the logits.
 """
 
 from dataclasses import dataclass
@@ -9,16 +10,16 @@ from typing import NamedTuple
 
 
 class ScoreMeaning(NamedTuple):
-    """Of the score."""
+    """The meaning of the score."""
 
     says: str
     does_not_say: str
 
 
 class SpreadMeaning(NamedTuple):
-    """Of the standard deviation, and of what is made of it for classes."""
+    """The meaning of the standard deviation, and of the numbers derived from it for classes."""
 
-    called: str  # the spread beside the total: "Resampling spread and noise together"
+    called: str  # begins a phrase such as "Resampling spread and noise together"
     says: str
     does_not_say: str
     limitation: str
@@ -28,13 +29,13 @@ class SpreadMeaning(NamedTuple):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What reports say of a method; what is None is said in general words."""
+    """The words of reports about a method; reports use general words for parts that are None."""
 
-    made: str | None = None  # how the score is made
+    made: str | None = None  # how the score is computed
     score: ScoreMeaning | None = None
     spread: SpreadMeaning | None = None
-    of_other_rows: bool = False  # the score compares an input with other rows: a training row would meet itself
-    similarity_damped: bool = False  # similarity and resampling have a damping of their own
+    of_other_rows: bool = False  # the score compares an input with training rows: one of them would meet itself
+    similarity_damped: bool = False  # similarity and resampling have their own damping
 
 
 NOT_THE_ERROR = "The error to expect: noise of the target is no part of it, nor is what the model misses everywhere."

@@ -1,4 +1,4 @@
-"""What makes a predictive distribution and its intervals, beside the spread of each prediction."""
+"""The parts of a predictive distribution and its intervals that do not depend on the inputs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,21 +21,21 @@ from rue.core.progress import track
 from rue.core.randomness import untouched
 
 Again = Callable[[Array], Iterator[tuple[slice, Inputs]]]
-"""The audited inputs read once more, if they are still those of these predictions (m, k)."""
+"""Reads the audited inputs again; raises if their predictions are not these (m, k)."""
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """Residual noise, tails, and the rows that intervals are made of."""
+    """Residual noise, tails, and the rows that intervals are computed from."""
 
-    noise: Tensor | None = field(default=None, repr=False)  # (k, k), of methods that give none for each row
+    noise: Tensor | None = field(default=None, repr=False)  # (k, k), for methods without a noise for each row
     degrees: float = inf  # of freedom of the predictive distribution
     left_out: LeftOutRows | None = field(default=None, repr=False)  # training rows left out by influence
-    ranked: RankedRows | None = field(default=None, repr=False)  # training rows that other models spoke for
-    held_out: HeldOut | None = field(default=None, repr=False)  # what `calibrate` measured
+    ranked: RankedRows | None = field(default=None, repr=False)  # training rows predicted by other models
+    held_out: HeldOut | None = field(default=None, repr=False)  # the result of `calibrate`
 
     def rules(self, model: Model, inputs: Any, again: Again) -> dict[str, IntervalRule]:
-        """How intervals can be made of an audit of these inputs, the usual way first."""
+        """The rules by which intervals can be made for these inputs, the default first."""
         rules: dict[str, IntervalRule] = {}
         if self.held_out is not None:
             rules["split conformal"] = self.held_out.interval
@@ -63,7 +63,7 @@ def _by_copies(
     level: float,
     _: Labels | None,
 ) -> Interval:
-    """Ask all copies about the inputs, if they are still the ones that were audited."""
+    """Predict the inputs with all copies, after a check that they are still those of the audit."""
     with untouched(), torch.inference_mode(False):
         for _rows in again(prediction):
             pass
@@ -80,7 +80,7 @@ def _by_influence(
     level: float,
     _: Labels | None,
 ) -> Interval:
-    """Read the inputs again: what each training row does to each of them is too much to keep."""
+    """Read the inputs again, because the effects of all training rows on them are too large to keep."""
     make = rows.jackknife_plus if by == "jackknife+" else rows.full_conformal
     ends = []
     with untouched(), torch.inference_mode(False):

@@ -1,4 +1,4 @@
-"""From an audit of a model's outputs to one of the predictions that are made of them: links and transformed targets."""
+"""Turns an audit of outputs into one of predictions, for models with a link or transformed targets."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,25 +15,26 @@ from rue.core.arrays import Array, Labels
 from rue.core.concepts import Response
 
 Encode = Callable[[ArrayLike], Array]
-"""From raw targets to those the model was trained on, (m, k)."""
+"""From raw targets to the targets (m, k) that the model was trained on."""
 
 
 def responded(audit: Audit, response: Response, encode: Encode) -> Audit:
     """The audit in units of the predictions.
 
-    Covariances by the delta method; intervals are made of the outputs and their ends turned, so that what they
-    guarantee survives; densities are those of the outputs, with the derivative.
+    Covariances follow from the delta method. The ends of intervals are computed for the outputs and then transformed,
+    which keeps their guarantee. Densities are those of the outputs, divided by the derivative.
     """
     outputs = audit.outputs
     spread = audit.spread.along(response.slope(outputs))
     pairs = ((_total(audit.spread), _total(spread)), (audit.spread.covariance, spread.covariance))
-    score = next((_root(made) for plain, made in pairs if made is not None and _is(audit.score, plain)), audit.score)
-    known = audit.total_std is not None
+    scores = (_root(after) for before, after in pairs if after is not None and _is(audit.score, before))
+    score = next(scores, audit.score)
+    predictive = audit.total_std is not None
     numbers = Numbers(
         outputs,
         audit.degrees,
-        _rules(audit, response) if known else {},
-        partial(_log_density, audit, response, encode) if known else None,
+        _rules(audit, response) if predictive else {},
+        partial(_log_density, audit, response, encode) if predictive else None,
     )
     return replace(audit, score=score, spread=spread, numbers=numbers)
 
@@ -43,21 +44,21 @@ def _total(spread: Spread) -> Array | None:
 
 
 def _rules(audit: Audit, response: Response) -> dict[str, IntervalRule]:
-    outputs, known = audit.outputs, {} if audit.numbers is None else audit.numbers.rules
+    outputs, rules = audit.outputs, {} if audit.numbers is None else audit.numbers.rules
     spread = np.asarray(audit.total_std).reshape(outputs.shape)
 
     def turned(rule: IntervalRule, _: Array, __: Array, level: float, group: Labels | None) -> Interval:
-        lower, upper, said = rule(outputs, spread, level, group)
-        return Interval(response.value(lower), response.value(upper), said)
+        lower, upper, guarantee = rule(outputs, spread, level, group)
+        return Interval(response.value(lower), response.value(upper), guarantee)
 
     def central(prediction: Array, spread: Array, level: float, _: Labels | None) -> Interval:
         return central_interval(prediction, spread, level, audit.degrees)
 
-    return {name: partial(turned, rule) for name, rule in {**known, "distribution": central}.items()}
+    return {name: partial(turned, rule) for name, rule in {**rules, "distribution": central}.items()}
 
 
 def _log_density(audit: Audit, response: Response, encode: Encode, y: ArrayLike) -> Array:
-    """log p(y) = log p(t) − log dy/dt of the targets t the model was trained on."""
+    """log p(y) = log p(t) − log dy/dt, where t are the targets that the model was trained on."""
     targets = encode(y)
     slope = response.slope(targets.reshape(len(targets), -1))
     return audit.log_prob(targets.reshape(audit.prediction.shape)) - np.log(slope).sum(axis=1)
@@ -68,5 +69,5 @@ def _root(covariance: Array) -> Array:
 
 
 def _is(score: Array, covariance: Array | None) -> bool:
-    """Whether a score is the deviation of this covariance, rather than something of its own."""
+    """Whether a score is the standard deviation of this covariance."""
     return covariance is not None and np.allclose(score, _root(covariance), rtol=1e-9)

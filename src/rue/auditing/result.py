@@ -1,4 +1,4 @@
-"""6. Audit: the frozen result, NumPy on the CPU."""
+"""6. Audit: the frozen result of an audit, as NumPy arrays on the CPU."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Audit:
     """How far each prediction would move had the training data been a little different.
 
-    Shapes are (m,) for one output and (m, k) for several; covariances are (m, k, k) always. An audit is either of
-    `numbers` or of a `classification`; what only the other kind has is None.
+    Shapes are (m,) for one output and (m, k) for several; covariances are always (m, k, k). An audit has either
+    `numbers` or a `classification`; attributes of the other kind are None.
     """
 
     method: str
@@ -49,7 +49,7 @@ class Audit:
 
     @property
     def covariance(self) -> Array | None:
-        """Of resampling (m, k, k); None for methods without one, and where it was too large to keep."""
+        """The resampling covariance (m, k, k); None for methods without one, and if it was too large to keep."""
         return self.spread.covariance
 
     @property
@@ -113,50 +113,51 @@ class Audit:
 
     @property
     def probability(self) -> Array | None:
-        """Of the classes (m, classes), averaged over the resampled models."""
+        """Class probabilities (m, classes), averaged over the resampled models."""
         return None if self.classification is None else self.classification.probability
 
     @property
     def flip_probability(self) -> Array | None:
-        """The chance that another training set decides otherwise (m,)."""
+        """The chance that another training set leads to another decision (m,)."""
         return None if self.classification is None else self.classification.flip
 
     @property
     def epistemic(self) -> Array | None:
-        """Nats of uncertainty that are due to the training set (m,)."""
+        """The uncertainty that is due to the training set, in nats (m,)."""
         return None if self.classification is None else self.classification.epistemic
 
     @property
     def label(self) -> Labels | None:
-        """The predicted class of each row, by name where the model has names; None where outputs are no logits."""
+        """The predicted class of each row, by name if the model has names; None for regression."""
         return None if self.classification is None else self.classification.label
 
     @property
     def own_probability(self) -> Array | None:
-        """What the model itself says, (m, classes), before anything is averaged; None where outputs are no logits."""
+        """The probabilities (m, classes) of the model itself, before averaging; None for regression."""
         return None if self.classification is None else self.classification.own_probability
 
     def sampled_probability(self, members: int = 1000, seed: int = 0) -> Array:
-        """As `probability`, by drawing logits from their resampling distribution instead of the closed form."""
+        """Like `probability`, but from draws of the logits' resampling distribution instead of the closed form."""
         if self.classification is None or self.covariance is None:
             raise InputError("there are no logits with a covariance to draw from; use LinearRUE on a classifier")
         return self.classification.sampled_probability(self.covariance, members, seed)
 
     def interval(self, level: float = 0.9, *, by: str | None = None, group: ArrayLike | None = None) -> Interval:
-        """An interval for every prediction, output by output; `by` asks for a certain kind.
+        """An interval for every prediction, for each output separately; `by` chooses the kind.
 
-        "split conformal" where the auditor was calibrated on held-out rows (with `group`, by group of the audited
-        rows), else "left-out ranks" where other models spoke for training rows, and "CV+" where these were copies of
-        the model; "jackknife+" or "full conformal" where rows were left out by influence; else "distribution".
+        The default is the first of these that the audit has: "split conformal" after calibration on held-out rows
+        (with `group`, by group of the audited rows); "left-out ranks" if other models predicted the left-out training
+        rows, with "CV+" beside it if these were copies of the model; "jackknife+", with "full conformal" beside it, if
+        rows were left out by influence; and "distribution".
         """
         check_level("level", level)
         if self.numbers is None:
             raise InputError("classes have no intervals; audit.prediction_set(level) gives sets of classes instead")
-        known: dict[str, IntervalRule] = {"distribution": self._of_distribution, **self.numbers.rules}
+        rules: dict[str, IntervalRule] = {"distribution": self._of_distribution, **self.numbers.rules}
         chosen = next(iter(self.numbers.rules), "distribution") if by is None else by
-        if chosen not in known:
+        if chosen not in rules:
             why = "; CV+ needs copies, all trained in this fit, and rows without groups, weights or order"
-            kinds = ", ".join([*(name for name in known if name != "distribution"), "distribution"])
+            kinds = ", ".join([*(name for name in rules if name != "distribution"), "distribution"])
             raise SettingError(
                 f"there is no interval by {by!r} for this audit; choose from {kinds}" + (why if "+" in str(by) else "")
             )
@@ -166,12 +167,12 @@ class Audit:
                 f"intervals by {chosen} know no groups; calibrate the auditor with the groups of held-out rows"
             )
         spread = self._needed_spread()
-        lower, upper, said = known[chosen](self._matrix(self.prediction), self._matrix(spread), level, labels)
+        lower, upper, guarantee = rules[chosen](self._matrix(self.prediction), self._matrix(spread), level, labels)
         shape = self.prediction.shape
-        return Interval(lower.reshape(shape), upper.reshape(shape), said)
+        return Interval(lower.reshape(shape), upper.reshape(shape), guarantee)
 
     def prediction_set(self, level: float = 0.9, *, group: ArrayLike | None = None) -> PredictionSet:
-        """The classes that are not too unlikely, of an auditor calibrated on held-out rows."""
+        """The classes that are likely enough to reach the level, from an auditor calibrated on held-out rows."""
         check_level("level", level)
         if self.classification is None or self.classification.probability is None:
             raise InputError("prediction sets are of classifiers; a prediction of numbers has audit.interval(level)")
@@ -193,11 +194,11 @@ class Audit:
     def explain(
         self, row: int | None = None, *, output: int | None = None, top: int = 10, noun: str | None = None
     ) -> Explanation | Explanations:
-        """Which training rows or groups decide how far a prediction would change, and why; without a row, for all.
+        """Which training rows or groups decide how far a prediction would change, and why; all rows if `row` is None.
 
-        Of several outputs the one asked for, else the one that would change most; for classes the margin between the
-        two leading ones. `noun` is what a person calls the resampling units, such as "patients"; `top` is how many of
-        them are kept for each row where all are explained.
+        The explained number is the `output` asked for, or else the output that would change most; for classes it is
+        the margin between the two leading ones. `noun` is the user's word for the resampling units, such as
+        "patients"; `top` is how many of them are kept for each row if all rows are explained.
         """
         if self.explainer is None:
             raise InputError("this audit was not made by an auditor, which alone knows the training rows")
@@ -258,7 +259,7 @@ class Audit:
         return (targets - self.prediction).reshape(len(self), -1)
 
     def _numbers_per_row(self) -> Iterator[tuple[str, Array]]:
-        """What a frame shows beside the score, by name: (m,) or (m, columns)."""
+        """The arrays that a frame shows besides the score, by name: (m,) or (m, columns)."""
         named = {
             "prediction": self.prediction,
             "std": self.std,
@@ -272,7 +273,7 @@ class Audit:
         yield from ((name, values) for name, values in named.items() if values is not None)
 
     def _called(self, column: int, columns: int) -> Any:
-        """The name of a class where a column stands for one, else its number."""
+        """The name of the class if columns are classes, else the number of the column."""
         return self.classes[column] if self.classes is not None and len(self.classes) == columns else column
 
     def _of_distribution(self, prediction: Array, spread: Array, level: float, _: Labels | None) -> Interval:

@@ -1,4 +1,4 @@
-"""Spread: the standard deviations of an audit, resampling and noise kept apart."""
+"""Spread: the covariances of an audit, with resampling and noise kept apart."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from rue.core.arrays import Array
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What calibrated methods add: the total, weighed by left-out rows, and the part of it due to missing data."""
+    """Results of calibrated methods: the total, with weights fitted to left-out rows, and its part by missing data."""
 
     total: Array = field(repr=False)  # (m, k, k)
     scarcity: Array | None = field(default=None, repr=False)  # (m, k, k)
@@ -19,10 +19,10 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Spread:
-    """Covariances (m, k, k) of resampling and of noise, where a method has them."""
+    """Covariances (m, k, k) of resampling and of noise, if a method has them."""
 
     covariance: Array | None = field(default=None, repr=False)  # of resampling
-    variance: Array | None = field(default=None, repr=False)  # (m, k), of resampling where covariances are too many
+    variance: Array | None = field(default=None, repr=False)  # (m, k), of resampling if covariances are too large
     noise: Array | None = field(default=None, repr=False)  # all other spread
     calibrated: Calibrated | None = field(default=None, repr=False)
 
@@ -44,30 +44,30 @@ class Spread:
 
     @property
     def axes(self) -> dict[str, Array] | None:
-        """Three deviations whose squares sum to the total's; None for methods that do not tell them apart."""
-        known = self.calibrated
-        if known is None or known.scarcity is None or self.noise is None:
+        """Three deviations whose squares sum to the total's; None for methods that do not separate them."""
+        calibrated = self.calibrated
+        if calibrated is None or calibrated.scarcity is None or self.noise is None:
             return None
         parts = {
-            "noise and local misfit": self.noise - known.scarcity,
-            "resampling": known.total - self.noise,
-            "scarcity": known.scarcity,
+            "noise and local misfit": self.noise - calibrated.scarcity,
+            "resampling": calibrated.total - self.noise,
+            "scarcity": calibrated.scarcity,
         }
         return {name: np.asarray(deviation(part)) for name, part in parts.items()}
 
     def times(self, factor: float) -> "Spread":
-        """Every predictive variance multiplied by a number; resampling alone stays the plain one."""
+        """The spread with every predictive variance multiplied by a number; the resampling covariance stays."""
         total = self.total
         if total is None or self.noise is None:
             return self
-        known = self.calibrated or Calibrated(total)
-        scarcity = None if known.scarcity is None else factor * known.scarcity
-        scaled = Calibrated(factor * total, scarcity, known.scarce)
+        before = self.calibrated or Calibrated(total)
+        scarcity = None if before.scarcity is None else factor * before.scarcity
+        scaled = Calibrated(factor * total, scarcity, before.scarce)
         return Spread(self.covariance, self.variance, factor * self.noise, scaled)
 
     def along(self, slope: Array) -> "Spread":
-        """The spread of predictions whose derivatives by the outputs are (m, k): the delta method."""
-        known = self.calibrated
+        """The spread of predictions with derivatives `slope` (m, k) by the outputs: the delta method."""
+        before = self.calibrated
         both = slope[:, :, None] * slope[:, None, :]
 
         def moved(covariance: Array | None) -> Array | None:
@@ -77,7 +77,7 @@ class Spread:
             moved(self.covariance),
             None if self.variance is None else self.variance * slope**2,
             moved(self.noise),
-            None if known is None else Calibrated(known.total * both, moved(known.scarcity), known.scarce),
+            None if before is None else Calibrated(before.total * both, moved(before.scarcity), before.scarce),
         )
 
 

@@ -1,4 +1,4 @@
-"""What a method was fitted to, kept for those who ask why, or whether the audit is to be believed."""
+"""The training data and curvature of a fitted method, kept for explanations and checks."""
 
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ class Trained:
     data: Rows = field(repr=False)
     curvature: CurvatureRule | None = None
     inverted: Inverted | None = field(default=None, repr=False)
-    resampler: Resampler | None = None  # of methods whose spread is that of resampling
-    lens: Lens | None = field(default=None, repr=False)  # of methods whose spread is made of influences
-    source: Source | None = None  # of left-out predictions, of methods that calibrate by them
-    seed: int | None = None  # of methods that draw anything
+    resampler: Resampler | None = None  # for methods whose spread comes from resampling
+    lens: Lens | None = field(default=None, repr=False)  # for methods whose spread consists of influences
+    source: Source | None = None  # of left-out predictions, for methods that calibrate by them
+    seed: int | None = None  # for methods that draw random numbers

@@ -1,4 +1,4 @@
-"""Leave-one-out by influence, and what comes of it: calibrated variances, intervals, the choice of a penalty."""
+"""Leave-one-out by influence, and what is built on it: calibrated variances, intervals, the choice of a penalty."""
 
 from rue.calibrate.conformal import HeldOutScores
 from rue.calibrate.leaving_one_out import LeaveOneOut, RefitComparison, compare_with_refits, leave_one_out

@@ -1,4 +1,4 @@
-"""Split conformal intervals: how far |error| / spread reaches on rows that nothing was fitted to."""
+"""Split conformal intervals: quantiles of |error| / spread over held-out rows."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
@@ -19,7 +19,7 @@ SHOWN = 5  # labels named in a sentence; the others are counted
 
 
 class Region(NamedTuple):
-    """What is made of held-out scores, in words, and how one without limits is called."""
+    """The words for a prediction region: its noun, and how one without limits is described."""
 
     noun: str
     unlimited: str
@@ -31,7 +31,7 @@ CLASS_SET = Region("set", "of all classes")
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """scores (c,) = |error| / spread of c rows held out from the model and its spread, and their group (c,) if any."""
+    """Scores (c,) = |error| / spread of c rows that neither model nor spread was fitted to, and their groups (c,)."""
 
     scores: Array
     group: Labels | None = None
@@ -47,9 +47,9 @@ class HeldOutScores:
             _check_labels(self.group)
 
     def reach(self, level: float, group: Labels | None = None) -> float | Array:
-        """Factor q of prediction ± q · spread: one for all rows, or for each new row by its group (m,).
+        """Factor q of prediction ± q · spread: one for all rows, or (m,) by the group of each new row.
 
-        A row is infinite whose group has too few held-out rows, or none.
+        It is infinite for rows whose group has too few held-out rows, or none.
 
         >>> held_out = HeldOutScores(np.array([1.0, 2.0, 5.0, 6.0]), group=np.array(["a", "a", "b", "b"]))
         >>> held_out.reach(0.5), held_out.reach(0.5, group=np.array(["b", "a", "c"])).tolist()
@@ -60,11 +60,11 @@ class HeldOutScores:
         members: dict[Hashable, list[float]] = defaultdict(list)
         for label, score in zip(self._checked(group).tolist(), self.scores.tolist(), strict=True):
             members[label].append(score)
-        found = {label: quantile(np.array(scores), level) for label, scores in members.items()}
-        return np.array([found.get(label, inf) for label in group.tolist()], dtype=np.float64)
+        factors = {label: quantile(np.array(scores), level) for label, scores in members.items()}
+        return np.array([factors.get(label, inf) for label in group.tolist()], dtype=np.float64)
 
     def guarantee(self, level: float, group: Labels | None = None, region: Region = INTERVAL) -> Guarantee:
-        """What holds for regions that go as far as `reach(level, group)`.
+        """The guarantee of regions prediction ± `reach(level, group)` · spread.
 
         >>> HeldOutScores(np.arange(99.0)).guarantee(0.9).split(" (")[1]
         'n = 99 held-out rows; expected coverage 90/100)'
@@ -72,35 +72,37 @@ class HeldOutScores:
         needed, c = rows_needed(level), self.scores.size
         if group is not None:
             return self._guarantee_by_group(level, group, region)
-        said = (
+        words = (
             f"guaranteed at least {percent(level)}, marginal over calibration and new rows, for exchangeable data "
             f"(n = {c} held-out rows; expected coverage {rank(c, level)}/{c + 1})"
         )
         if c < needed:
-            said += f"; every {region.noun} is {region.unlimited}, finite ones need n = {needed}"
-        return Guarantee(said, "guaranteed")
+            words += f"; every {region.noun} is {region.unlimited}, finite ones need n = {needed}"
+        return Guarantee(words, "guaranteed")
 
     def _guarantee_by_group(self, level: float, group: Labels, region: Region) -> Guarantee:
         needed, sizes = rows_needed(level), Counter(self._checked(group).tolist())
         small = {label: n for label, n in sizes.items() if n < needed}
         unseen = Counter(label for label in group.tolist() if label not in sizes)
-        said = (
+        words = (
             f"guaranteed at least {percent(level)} in every group, marginal over its calibration and new rows, for "
             f"exchangeable data ({len(sizes)} groups; n = {min(sizes.values())} held-out rows in the smallest)"
         )
         if small:
             named = _listed(f"{label!r} (n = {n})" for label, n in small.items())
-            said += f"; {region.noun}s are {region.unlimited} where a group has fewer than the {needed} needed: {named}"
+            words += (
+                f"; {region.noun}s are {region.unlimited} where a group has fewer than the {needed} needed: {named}"
+            )
         if unseen:
             rows = f"{unseen.total()} of {group.size} new rows"
-            said += (
+            words += (
                 f"; {region.noun}s are {region.unlimited} for {rows}, whose group has no held-out rows: "
                 f"{_listed(map(repr, unseen))}"
             )
-        return Guarantee(said, "guaranteed")
+        return Guarantee(words, "guaranteed")
 
     def _checked(self, group: Labels) -> Labels:
-        """The held-out rows' labels, once those of new rows can be compared with them."""
+        """The labels of the held-out rows; raises if the labels of new rows cannot be compared with them."""
         if self.group is None:
             raise SettingError(
                 "group was asked for and the held-out scores have none; calibrate with the group of every held-out row"
@@ -131,7 +133,7 @@ def quantile(scores: Array, level: float) -> float:
 
 
 def rank(count: int, level: float) -> int:
-    """⌈level · (count + 1)⌉, as on paper.
+    """⌈level · (count + 1)⌉, without rounding errors of floating point.
 
     >>> rank(9, 0.9), rank(9, 0.1 + 0.2), rank(10, 0.9)
     (9, 3, 10)
@@ -159,7 +161,7 @@ def percent(level: float) -> str:
 
 
 def require(name: str, values: Array, good: NDArray[np.bool_], wanted: str) -> None:
-    """Raise for the first value that is not good, with how many there are; all of one shape."""
+    """Raise for the first value that is not good, with the number of such values; `good` has the shape of `values`."""
     if not good.all():
         where = np.unravel_index(int(np.argmin(good)), good.shape)
         at = ", ".join(str(int(index)) for index in where)
@@ -167,9 +169,9 @@ def require(name: str, values: Array, good: NDArray[np.bool_], wanted: str) -> N
 
 
 def _share(level: float) -> Fraction:
-    """The level as the fraction that was meant: 0.1 + 0.2 is 3/10."""
+    """The level as the simple fraction the user meant: 0.1 + 0.2 becomes 3/10."""
     check_level("level", level)
-    meant = Fraction(float(level)).limit_denominator(10**9)  # moves a level by less than 1e-9
+    meant = Fraction(float(level)).limit_denominator(10**9)  # changes a level by less than 1e-9
     return meant if 0 < meant < 1 else Fraction(float(level))
 
 
@@ -189,7 +191,7 @@ def _check_labels(group: Labels) -> None:
 
 
 def _listed(names: Iterable[Hashable]) -> str:
-    """A few names, and how many more there are."""
+    """The first few names, and how many more there are."""
     every = [str(name) for name in names]
     more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
     return ", ".join(every[:SHOWN]) + more

@@ -14,50 +14,50 @@ from rue.core.arrays import Array
 from rue.core.guarantee import Guarantee
 from rue.data.rows import Rows
 
-BLOCK = 2**22  # pairs of a new and a training row held at once
+BLOCK = 2**22  # pairs of a new and a training row in memory at once
 
 
 @dataclass(frozen=True)
 class CVPlus:
-    """Every copy, and how far the training rows were from what the copy without them said."""
+    """The copies, and the absolute errors of their predictions for the rows they were not trained on."""
 
     refits: Refits
     residual: Array = field(repr=False)  # (n, k), absolute
 
     @property
     def name(self) -> str:
-        """What such intervals are called: jackknife+ where every copy is without one row."""
+        """The name of the method: jackknife+ if every copy leaves out one row, else CV+."""
         return "jackknife+" if len(self.refits.copies) == len(self.residual) else "CV+"
 
     def ends(self, inputs: Any, level: float) -> tuple[Array, Array]:
-        """Ends (m, k) for inputs as the user gives them."""
-        said = self.refits.at(inputs).numpy()  # (copies, m, k)
-        _, m, k = said.shape
+        """Lower and upper ends (m, k) for raw inputs."""
+        predictions = self.refits.at(inputs).numpy()  # (copies, m, k)
+        _, m, k = predictions.shape
         size = max(1, BLOCK // len(self.residual))
         ends = np.empty((2, m, k))
         for start in range(0, m, size):
             rows = slice(start, min(start + size, m))
-            alike = np.ones(rows.stop - start)
+            spread = np.ones(rows.stop - start)
             for j in range(k):
-                moved = said[self.refits.fold, rows, j].T
-                ends[:, rows, j] = jackknife_plus(moved, self.residual[:, j], alike, level)
+                moved = predictions[self.refits.fold, rows, j].T
+                ends[:, rows, j] = jackknife_plus(moved, self.residual[:, j], spread, level)
         return ends[0], ends[1]
 
     def guarantee(self, level: float) -> Guarantee:
-        """What holds, in words."""
+        """The guarantee of these intervals."""
         n, copies = len(self.residual), len(self.refits.copies)
         least = least_coverage(level, n, copies)
         promised = f"at least {_floored(least)}" if least > 0 else "nothing"
-        said = (
+        words = (
             f"guaranteed {promised}, usually {percent(level)} or more, marginal over training and new rows, for "
             f"exchangeable data ({self.name} of {copies} copies, n = {n} training rows), if the model's settings were "
             "not chosen by these rows; equally wide, nearly, for every row"
         )
-        return Guarantee(said, "guaranteed" if least > 0 else "approximate")
+        return Guarantee(words, "guaranteed" if least > 0 else "approximate")
 
 
 def cv_plus(evidence: Evidence, data: Rows) -> CVPlus | None:
-    """Where copies were trained, rows are units and weigh the same: else their errors are not exchangeable."""
+    """Intervals from copies; None without copies, or if groups or unequal weights make errors not exchangeable."""
     alike = data.units == data.n and bool((data.weight == data.weight[0]).all())
     if evidence.refits is None or not alike:
         return None
@@ -65,7 +65,7 @@ def cv_plus(evidence: Evidence, data: Rows) -> CVPlus | None:
 
 
 def least_coverage(level: float, n: int, folds: int) -> float:
-    """1 − 2α, less what rows that are left out together cost (theorem 4 of Barber et al. 2021).
+    """The guaranteed coverage 1 − 2α, less the cost of leaving rows out together (theorem 4 of Barber et al. 2021).
 
     >>> round(least_coverage(0.9, n=100, folds=100), 3), round(least_coverage(0.9, n=1000, folds=10), 3)
     (0.8, 0.782)

@@ -1,4 +1,4 @@
-"""Guards on every fit: is the expected error believable beside the targets and the training residuals?"""
+"""Checks on every fit: is the expected error plausible, given the targets and the training residuals?"""
 
 from typing import NamedTuple
 
@@ -14,15 +14,15 @@ from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.rows import Rows
 
-ABSURD = 10.0  # times the targets' own spread: no model of them misses by so much
-WORSE = 1.05  # times it: a model of other targets, or of rows in another order, is no better than their mean
-DOUBTFUL = 1.25  # times it, of left-out rows: a little more than where there is nothing to be learnt
-DOUBT = 0.1  # nats a row
-TINY = 1e-12  # of the targets' size: a constant, up to rounding
+ABSURD = 10.0  # errors above so many times the spread of the targets are impossible for a model of these targets
+WORSE = 1.05  # training errors above so many times that spread: wrong targets, or rows in another order
+DOUBTFUL = 1.25  # left-out errors above so many times that spread: worse than if nothing could be learnt
+DOUBT = 0.1  # nats per row by which a classifier may be worse than the class frequencies
+TINY = 1e-12  # targets whose spread is below this part of their size are constant, up to rounding
 
 
 class Sizes(NamedTuple):
-    """Root mean squares over the training rows, of one output."""
+    """Root mean squares over the training rows for one output."""
 
     spread: float  # of the targets around their mean
     fitted: float  # of the residuals of the audited model
@@ -30,7 +30,7 @@ class Sizes(NamedTuple):
 
 
 def doubts(model: Model, data: Rows, evidence: Evidence) -> list[str]:
-    """What to warn of; what cannot be true is refused."""
+    """Warnings about implausible errors; raises if the errors are impossible."""
     if model.family.gaussian:
         return list(
             dict.fromkeys(text for sizes in _sizes(model, data, evidence) for text in _of_numbers(sizes, evidence))
@@ -42,7 +42,7 @@ def doubts(model: Model, data: Rows, evidence: Evidence) -> list[str]:
 
 def _of_numbers(sizes: Sizes, evidence: Evidence) -> list[str]:
     if sizes.spread == 0:
-        return []  # a constant target: nothing to compare with
+        return []  # constant targets give nothing to compare with
     if sizes.fitted > ABSURD * sizes.spread:
         raise NumericalError(
             f"the model misses its own training rows by {sizes.fitted:.3g}, {sizes.fitted / sizes.spread:.0f} times "
@@ -71,42 +71,43 @@ def _of_numbers(sizes: Sizes, evidence: Evidence) -> list[str]:
 
 
 def _sizes(model: Model, data: Rows, evidence: Evidence) -> list[Sizes]:
-    """Of every output by itself: they may have different units."""
+    """The sizes for each output separately, because outputs may have different units."""
     targets = _targets(data).double()
     fitted = torch.cat([outputs(model, batch.inputs) for batch in data.batches()]).double()
     share = (data.weight / data.weight.sum()).to(targets)
     targets = targets.reshape(fitted.shape)
     spread = _roots(share, targets - share @ targets)
     spread = torch.where(spread <= TINY * targets.abs().amax(0), 0.0, spread)
-    found = (spread, _roots(share, targets - fitted), _roots(share, evidence.slope))
-    return [Sizes(*each) for each in zip(*(part.tolist() for part in found), strict=True)]
+    columns = (spread, _roots(share, targets - fitted), _roots(share, evidence.slope))
+    return [Sizes(*sizes) for sizes in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _of_classes(model: Model, data: Rows, evidence: Evidence) -> list[str]:
-    """Left-out likelihood against that of the classes' own shares."""
+    """Compares the left-out likelihood with that of predicting the class frequencies."""
     assert model.family.decision is not None
     targets = _targets(data)
     weight = (data.weight / data.weight.sum()).to(evidence.prediction)
-    said = evidence.prediction if evidence.beside is None else evidence.beside  # copies may be too sure of themselves
-    usual = class_shares(model.family.decision, targets, weight, said.shape[1])
-    blind = usual.expand(len(targets), -1)
-    known, found = (
+    # the witnesses are preferred, because copies may be overconfident
+    logits = evidence.prediction if evidence.beside is None else evidence.beside
+    frequencies = class_shares(model.family.decision, targets, weight, logits.shape[1])
+    blind = frequencies.expand(len(targets), -1)
+    by_frequency, left_out = (
         -float(weight @ log_likelihood(model.family.decision, shares, targets))
-        for shares in (blind, probability(model.family.decision, said))
+        for shares in (blind, probability(model.family.decision, logits))
     )
-    if found <= known + DOUBT:
+    if left_out <= by_frequency + DOUBT:
         return []
     return [
-        f"left out, training rows have a mean loss of {found:.3g}, no better than the classes' own shares "
-        f"({known:.3g}), by {evidence.source}: the inputs say little of the classes, or inputs and labels do not "
-        "belong together; probabilities then say little more than those shares"
+        f"left out, training rows have a mean loss of {left_out:.3g}, no better than the classes' own shares "
+        f"({by_frequency:.3g}), by {evidence.source}: the inputs say little of the classes, or inputs and labels do "
+        "not belong together; probabilities then say little more than those shares"
     ]
 
 
 def _targets(data: Rows) -> Tensor:
-    """What the loss compares with; where rows or classes are weighted, weights come after it."""
-    found: Tensor = leaves(joined([batch.targets for batch in data.batches()]))[0]
-    return found
+    """The targets of all rows, without the weights that may follow them."""
+    targets: Tensor = leaves(joined([batch.targets for batch in data.batches()]))[0]
+    return targets
 
 
 def _roots(share: Tensor, values: Tensor) -> Tensor:

@@ -11,19 +11,19 @@ from rue.calibrate.grouped_forest import columns, without_group
 from rue.core.arrays import Array
 
 TREES = 300
-LEAF = 10  # rows in a leaf, at least
-ROWS = 3_000  # that a tree is grown on, at most
-QUICK, FEWEST = 700, 100  # rows and trees of a quick one, at most and at least
-FEATURES = 1 / 3  # of the columns that a split may look at: trees that differ more
+LEAF = 10  # minimum number of rows in a leaf
+ROWS = 3_000  # maximum number of rows for each tree
+QUICK, FEWEST = 700, 100  # of a quick forest: maximum number of rows for each tree, minimum number of trees
+FEATURES = 1 / 3  # fraction of the columns tried at each split, so that trees differ more
 
 
 @dataclass(frozen=True)
 class ErrorModel:
-    """Squared errors to expect at inputs, and what trees that never saw a training row said of it.
+    """Predicts squared errors at inputs, and holds out-of-bag predictions for the training rows.
 
-    The forest learns absolute errors, of which a few large ones decide less; `scale` makes their squares right on
-    average. Predictions and errors come to it in units of the mean error: trees take numbers for equal that differ
-    by less than rounding does near one.
+    The forest learns absolute errors, where a few large ones matter less; `scale` makes the squares right on average.
+    Predictions and errors are passed in units of the mean error, because trees treat numbers as equal that differ by
+    less than the rounding error near one.
     """
 
     forest: Any = field(repr=False)
@@ -37,7 +37,7 @@ class ErrorModel:
 
 
 def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
-    """Expected squared errors (c, k) with the correlations of the noise (k, k): (c, k, k)."""
+    """Covariances (c, k, k) with expected squared errors (c, k) as variances and the noise's (k, k) correlations."""
     deviation = noise.diagonal().clamp_min(torch.finfo(noise.dtype).tiny).sqrt()
     correlation = noise / torch.outer(deviation, deviation)
     root = expected.clamp_min(0).sqrt()
@@ -53,15 +53,16 @@ def error_model(
     seed: int,
     quick: bool = False,
 ) -> ErrorModel:
-    """Grow the forest on standardised points (n, p), left-out predictions (n, k) and what these miss (n, k).
+    """Grow the forest on standardised points (n, p), left-out predictions (n, k) and their errors (n, k).
 
-    Groups leave the training of their trees together. What a row was fitted to would leak its target. A `quick` one
-    has fewer and smaller trees where there are many rows.
+    Left-out predictions are used because fitted ones would leak the target. Rows of a group are left out of trees
+    together. A `quick` forest has fewer and smaller trees if there are many rows.
     """
     from sklearn.ensemble import RandomForestRegressor
 
     n = len(points)
-    place = np.lexsort(np.hstack([points, weight[:, None], prediction]).T)  # trees draw rows by their place
+    # sorted, because trees draw rows by their position: the order of the rows must not matter
+    place = np.lexsort(np.hstack([points, weight[:, None], prediction]).T)
     points, prediction, errors, weight, group = (
         values[place] for values in (points, prediction, errors, weight, group)
     )
@@ -81,19 +82,19 @@ def error_model(
     target = size[:, 0] if size.shape[1] == 1 else size
     forest.fit(narrow, target, sample_weight=weight)
     if grouped:
-        apart = without_group(forest, narrow, target, weight, group)
+        left_out = without_group(forest, narrow, target, weight, group)
     else:
-        apart = _seen(columns(forest.oob_prediction_), size, weight)
-    square, expected = (np.average(values**2, axis=0, weights=weight) for values in (errors, apart))
+        left_out = _completed(columns(forest.oob_prediction_), size, weight)
+    square, expected = (np.average(values**2, axis=0, weights=weight) for values in (errors, left_out))
     scale = square / np.where(expected > 0, expected, 1.0)
-    return ErrorModel(forest, unit, scale, scale * apart[np.argsort(place)] ** 2)
+    return ErrorModel(forest, unit, scale, scale * left_out[np.argsort(place)] ** 2)
 
 
-def _seen(found: Array, size: Array, weight: Array) -> Array:
-    """A row that no tree left out, or that has no weight, gets the mean."""
+def _completed(out_of_bag: Array, size: Array, weight: Array) -> Array:
+    """Out-of-bag predictions, with the mean for rows that every tree has drawn or that have no weight."""
     mean = np.average(size, axis=0, weights=weight)
-    return np.where(np.isfinite(found) & (found > 0), found, mean)
+    return np.where(np.isfinite(out_of_bag) & (out_of_bag > 0), out_of_bag, mean)
 
 
 def _described(points: Array, prediction: Array) -> Any:
-    return np.hstack([points, prediction]).astype(np.float32)  # what trees compare with
+    return np.hstack([points, prediction]).astype(np.float32)  # the precision that trees use

@@ -1,4 +1,4 @@
-"""The evidence: how probable the training targets are before any parameter is known, by Laplace's approximation."""
+"""The evidence: the marginal likelihood of the training targets under the prior, by Laplace's approximation."""
 
 from math import log, pi
 
@@ -17,13 +17,14 @@ from rue.data.rows import Rows
 def log_evidence(model: Model, data: Rows, curvature: Curvature) -> float:
     """log p(y) with exp(−ℓ) as the likelihood and exp(−R) as the prior, exact for a linear model with squared error.
 
-    For squared error the noise variance σ² is its own best value; other losses keep what their density is short of
-    one, which is the same for every penalty. A row of weight w counts as w rows.
+    For squared error the noise variance σ² is the one that maximises the evidence. Other losses may miss a normalising
+    constant, which is the same for every penalty. A row of weight w counts as w rows.
     """
     objective, count = _objective(model, data)
     volume = 0.5 * _log_volume(curvature)
     if not model.family.gaussian:
-        return -objective - volume  # −J + ½ log det R'' − ½ log det H: the (2π)^(d/2) of prior and integral cancel
+        # −J + ½ log det R'' − ½ log det H: the factors (2π)^(d/2) of the prior and of the integral cancel
+        return -objective - volume
     if objective <= 0:
         raise NumericalError("the objective is zero: a perfect fit without a penalty has no noise, so no evidence")
     # −J/σ² − ½N log 2πσ² − volume, where the σ² of both determinants cancel, is largest at σ² = 2J/N
@@ -31,7 +32,7 @@ def log_evidence(model: Model, data: Rows, curvature: Curvature) -> float:
 
 
 def _objective(model: Model, data: Rows) -> tuple[float, float]:
-    """J at the model's theta, and N, the number of targets, weighted."""
+    """J at the model's theta, and the weighted number N of targets."""
     total, k = 0.0, 1
     with torch.no_grad():
         for batch in data.batches():
@@ -70,7 +71,7 @@ def _log_volume(curvature: Curvature) -> float:
 
 
 def _positive_penalty(curvature: Curvature) -> Tensor:
-    """R'' (d,): without one on every parameter the prior is no density."""
+    """R'' (d,); raises unless every parameter has a penalty, because the prior is no density otherwise."""
     diagonal = curvature.penalty_diagonal()
     if diagonal is None:
         raise SettingError(

@@ -1,4 +1,4 @@
-"""Full conformal intervals by influence (Tailor et al. 2025): no row held out, no model fitted again."""
+"""Full conformal intervals by influence (Tailor et al. 2025): no row is held out and no model is trained again."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,10 @@ def full_conformal(
     spread: Array,
     level: float,
 ) -> tuple[Array, Array]:
-    """Lower and upper ends (m,): the y at which the new row, left out, fits no worse than most training rows do.
+    """Lower and upper ends (m,) of the y for which the new row, left out, scores no worse than most training rows.
 
-    prediction, leverage_new and spread_new are (m,), leverage, residual y − f and spread (n,), cross (m, n) is
-    g(x)ᵀ H⁻¹ g(xᵢ), for squared error. Holds seven arrays of m·n numbers: cut m to what fits in memory.
+    For squared error. `prediction`, `leverage_new` and `spread_new` are (m,); `leverage`, the residuals y − f and
+    `spread` are (n,); `cross` (m, n) is g(x)ᵀ H⁻¹ g(xᵢ). Needs seven arrays of m·n numbers: pass few enough new rows.
 
     >>> third = np.full(3, 1 / 3)  # the mean of 0, 3 and 6
     >>> lower, upper = full_conformal(
@@ -37,41 +37,42 @@ def full_conformal(
         leverage, spread_new, spread, prediction=prediction, cross=cross, leverage_new=leverage_new, residual=residual
     )
     n = residual.size
-    # y = f(x) + e is inside while 1 + #{i : scoreᵢ(e) ≥ score(e)} > (1 − level)(n + 1): while n + 1 − position rows
-    # outlast it. Row i does while |residualᵢ − pull·e| / unit ≥ |e| / spread_new, so from 0 out to some e either way.
+    # y = f(x) + e is inside as long as 1 + #{i : scoreᵢ(e) ≥ score(e)} > (1 − level)(n + 1), that is, as long as
+    # n + 1 − position rows have a score at least as large. Row i has one if |residualᵢ − pull·e| / unit ≥
+    # |e| / spread_new, which holds from e = 0 up to some limit on either side.
     position = rank(n, level)
     if position > n:
         return np.full(len(cross), -np.inf), np.full(len(cross), np.inf)
-    pull = cross / (1 + leverage_new)[:, None]  # of the new row on f(xᵢ), for each unit of e
+    pull = cross / (1 + leverage_new)[:, None]  # change of f(xᵢ) for each unit of e
     unit = spread * (1 - leverage + cross * pull)  # residual of the augmented fit / unit = score of the left-out row
-    own = unit / spread_new[:, None]
-    bounded = np.abs(pull) < own  # else two half-lines, for which the whole line stands in: never narrower
+    rate = unit / spread_new[:, None]
+    bounded = np.abs(pull) < rate  # else the set is two half-lines; the whole line is used, which is never narrower
     pull *= np.where(residual < 0, -1, 1)
-    up, down = _outlasted(residual, own + pull, bounded), _outlasted(residual, own - pull, bounded)
-    for e in (up, down):
-        e.partition(position - 1, axis=1)
+    up, down = _limits(residual, rate + pull, bounded), _limits(residual, rate - pull, bounded)
+    for limits in (up, down):
+        limits.partition(position - 1, axis=1)
     return prediction - down[:, position - 1], prediction + up[:, position - 1]
 
 
 def guarantee(level: float, n: int) -> Guarantee:
-    """What holds for intervals from n training rows, in words.
+    """The guarantee of intervals from n training rows.
 
     >>> guarantee(0.9, n=50).split(":")[0]
     'approximately 90 %, not guaranteed'
     """
-    said = (
+    words = (
         f"approximately {percent(level)}, not guaranteed: exact for ridge regression, where it is at least "
         f"{percent(level)}, marginal over training and new rows, for exchangeable data and fixed spreads "
         f"(n = {n} training rows); for networks influence stands in for refits"
     )
     needed = rows_needed(level)
     if n < needed:
-        said += f"; every interval is infinite, finite ones need n = {needed}"
-    return Guarantee(said, "approximate")
+        words += f"; every interval is infinite, finite ones need n = {needed}"
+    return Guarantee(words, "approximate")
 
 
-def _outlasted(residual: Array, rate: Array, bounded: NDArray[np.bool_]) -> Array:
-    """The largest |e| that each row outlasts on one side, (m, n)."""
+def _limits(residual: Array, rate: Array, bounded: NDArray[np.bool_]) -> Array:
+    """The largest |e| on one side at which each training row still has the larger score: (m, n)."""
     return np.divide(np.abs(residual), rate, out=np.full_like(rate, np.inf), where=bounded)
 
 

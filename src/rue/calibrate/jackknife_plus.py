@@ -1,4 +1,4 @@
-"""Jackknife+ intervals (Barber et al. 2021) from influence: what each prediction is without each training row."""
+"""Jackknife+ intervals (Barber et al. 2021), where influence gives each prediction without each training row."""
 
 import numpy as np
 
@@ -9,9 +9,10 @@ from rue.core.guarantee import Guarantee
 
 
 def jackknife_plus(moved: Array, scores: Array, spread: Array, level: float) -> tuple[Array, Array]:
-    """Lower and upper ends (m,) from predictions without row i, moved (m, n), its scores (n,) and new spread (m,).
+    """Lower and upper ends (m,) from `moved` (m, n), the predictions without row i, `scores` (n,) and `spread` (m,).
 
-    A score is |left-out residual| / spread of its row. Below level ½ ends may cross; such intervals are one point.
+    A score is |left-out residual| / spread of a training row; `spread` is that of the new rows. At levels below ½ the
+    ends may cross; such intervals become one point.
 
     >>> moved, left_out = without_row(  # the mean of 0, 3 and 6
     ...     prediction=np.array([3.0]), cross=np.full((1, 3), 1 / 3), leverage=np.full(3, 1 / 3),
@@ -33,9 +34,9 @@ def jackknife_plus(moved: Array, scores: Array, spread: Array, level: float) -> 
 
 
 def without_row(prediction: Array, cross: Array, leverage: Array, residual: Array) -> tuple[Array, Array]:
-    """Predictions without row i (m, n), and left-out residuals (n,), for squared error.
+    """Predictions without row i (m, n) and left-out residuals (n,), for squared error.
 
-    From prediction (m,), cross (m, n) = g(x)ᵀ H⁻¹ g(xᵢ), leverage (n,) and residual y − f (n,).
+    They come from prediction (m,), cross (m, n) = g(x)ᵀ H⁻¹ g(xᵢ), leverage (n,) and residual y − f (n,).
 
     >>> moved, left_out = without_row(np.array([1.0]), np.full((1, 2), 0.5), np.full(2, 0.5), np.array([-1.0, 1.0]))
     >>> moved.tolist(), left_out.tolist()  # the mean of 0 and 2
@@ -47,26 +48,26 @@ def without_row(prediction: Array, cross: Array, leverage: Array, residual: Arra
 
 
 def guarantee(level: float, n: int) -> Guarantee:
-    """What holds for intervals from n training rows, in words.
+    """The guarantee of intervals from n training rows.
 
     >>> guarantee(0.9, n=50).split(":")[0]
     'approximately 90 %, not guaranteed'
     """
     floor = f"at least {percent(2 * level - 1)}" if level > 0.5 else "nothing at levels up to 50 %"
-    said = (
+    words = (
         f"approximately {percent(level)}, not guaranteed: refits without each row would guarantee {floor}, marginal "
         f"over training and new rows, for exchangeable data and fixed spreads (n = {n} training rows); here they come "
         "from influence, which is exact for ridge regression only"
     )
     needed = rows_needed(level)
     if n < needed:
-        said += f"; every interval is infinite, finite ones need n = {needed}"
-    return Guarantee(said, "approximate")
+        words += f"; every interval is infinite, finite ones need n = {needed}"
+    return Guarantee(words, "approximate")
 
 
 def check_leverage(leverage: Array) -> None:
     """Raise unless every row of leverage (n,) can be left out."""
-    good = leverage < 1 - 1e-8  # as in rue.influence
+    good = leverage < 1 - 1e-8  # the same limit as in rue.core.one_step
     if not good.all():
         row = int(np.argmin(good))
         raise NumericalError(

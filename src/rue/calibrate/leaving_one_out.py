@@ -1,4 +1,4 @@
-"""What the model would say of each training row had it never seen the row, or its group; and a check by refits."""
+"""Leave-one-out predictions of the training rows by influence, and a comparison with real refits."""
 
 import time
 import warnings
@@ -34,20 +34,20 @@ GAUSS_NEWTON = GaussNewton()
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Each training row as the model would predict it without the row, or without its whole group.
+    """Predictions for each training row by a model without the row, or without its whole group.
 
-    For a linear model with squared error this is what refits give; for others it is one Newton step. One output is
-    (n,), several are (n, k); rows are in the order in which they were read.
+    For a linear model with squared error these equal refits; for other models they come from one Newton step. Arrays
+    are (n,) for one output and (n, k) for several; rows are in the order in which they were read.
     """
 
-    fitted: Array = field(repr=False)  # what the model itself says
-    prediction: Array = field(repr=False)  # what it would say without the row's unit
-    residual: Array = field(repr=False)  # ∂ℓ/∂f there; for squared error prediction − target
-    loss: Array = field(repr=False)  # (n,), of weight one, there
-    leverage: Array = field(repr=False)  # (n,), how much of its own fit the row decides; sums over outputs
+    fitted: Array = field(repr=False)  # the model's own outputs
+    prediction: Array = field(repr=False)  # outputs without the row's unit
+    residual: Array = field(repr=False)  # ∂ℓ/∂f at `prediction`; for squared error, prediction − target
+    loss: Array = field(repr=False)  # (n,), the loss at `prediction`, without the row's weight
+    leverage: Array = field(repr=False)  # (n,), how far the row determines its own fit, summed over outputs
     weight: Array = field(repr=False)  # (n,)
-    row: LongArray = field(repr=False)  # (n,), the row's number in the user's own data
-    unit: LongArray = field(repr=False)  # (n,), what was left out with it: equal numbers went together
+    row: LongArray = field(repr=False)  # (n,), the number of the row in the user's data
+    unit: LongArray = field(repr=False)  # (n,), the unit of the row: rows of one unit are left out together
     effective_parameters: float
     facts: Facts = field(repr=False)
 
@@ -58,43 +58,43 @@ class LeaveOneOut:
 
     @property
     def mean_loss(self) -> float:
-        """The left-out loss, averaged with the rows' weights."""
+        """The weighted mean of the left-out losses."""
         return float(np.average(self.loss, weights=self.weight))
 
 
 @dataclass(frozen=True)
 class RefitComparison:
-    """Rows that were really left out: what influence says of them beside what refits say; (c,) or (c, k)."""
+    """Left-out predictions by influence beside those of models that were really retrained; (c,) or (c, k)."""
 
-    row: LongArray = field(repr=False)  # (c,), numbers in the user's own data
-    fitted: Array = field(repr=False)  # what the model itself says
-    influence: Array = field(repr=False)  # without the row's unit, by `leave_one_out`
-    refit: Array = field(repr=False)  # without the row's unit, by a model trained so
+    row: LongArray = field(repr=False)  # (c,), numbers of the rows in the user's data
+    fitted: Array = field(repr=False)  # the model's own outputs
+    influence: Array = field(repr=False)  # outputs without the row's unit, by `leave_one_out`
+    refit: Array = field(repr=False)  # outputs of a model trained without the row's unit
     refits: int
 
     @property
     def influence_change(self) -> Array:
-        """Left out minus fitted, by influence."""
+        """Left-out minus fitted prediction, by influence."""
         return self.influence - self.fitted
 
     @property
     def refit_change(self) -> Array:
-        """Left out minus fitted, by refits."""
+        """Left-out minus fitted prediction, by refits."""
         return self.refit - self.fitted
 
     @property
     def correlation(self) -> float:
-        """Of the two changes over rows and outputs; nan where one of them does not vary."""
-        said, done = (change - change.mean() for change in (self.influence_change, self.refit_change))
-        size = float(np.linalg.norm(said) * np.linalg.norm(done))
-        return float((said * done).sum()) / size if size > 0 else float("nan")
+        """The correlation of the two changes over rows and outputs; nan if one of them does not vary."""
+        estimated, real = (change - change.mean() for change in (self.influence_change, self.refit_change))
+        size = float(np.linalg.norm(estimated) * np.linalg.norm(real))
+        return float((estimated * real).sum()) / size if size > 0 else float("nan")
 
     @property
     def slope(self) -> float:
-        """How far refits moved for each unit that influence says: correlation alone is blind to it."""
-        said = self.influence_change
-        square = float((said**2).sum())
-        return float((said * self.refit_change).sum()) / square if square > 0 else float("nan")
+        """Change by refits per unit of change by influence: a wrong scale, which the correlation does not show."""
+        estimated = self.influence_change
+        square = float((estimated**2).sum())
+        return float((estimated * self.refit_change).sum()) / square if square > 0 else float("nan")
 
     def __str__(self) -> str:
         apart = np.abs(self.influence - self.refit).max()
@@ -113,14 +113,14 @@ def leave_one_out(
     damping: Damping | None = None,
     solver: Solver | None = None,
 ) -> LeaveOneOut:
-    """Leave every row out, or every group where `rue.Data` has them, without training anything again.
+    """Leave out every row, or every group if `rue.Data` has groups, without training anything again.
 
     >>> import rue
     >>> mean = torch.nn.Linear(1, 1, bias=False)  # the mean of 0, 0, 6 and 6
     >>> _ = mean.weight.data.fill_(3.0)
     >>> model = rue.wrap(mean, loss="squared_error", l2=0.0)
-    >>> found = leave_one_out(model, (np.ones((4, 1)), np.array([0.0, 0.0, 6.0, 6.0])))
-    >>> found.prediction.round(6).tolist(), found.residual.round(6).tolist()
+    >>> result = leave_one_out(model, (np.ones((4, 1)), np.array([0.0, 0.0, 6.0, 6.0])))
+    >>> result.prediction.round(6).tolist(), result.residual.round(6).tolist()
     ([4.0, 4.0, 2.0, 2.0], [4.0, 4.0, -4.0, -4.0])
     """
     check_parts(curvature=curvature, damping=damping, solver=solver)
@@ -128,9 +128,9 @@ def leave_one_out(
         started = time.perf_counter()
         bound = read if solver is None else read.seen_by(solver, rows)
         inverted = invert(curvature.at(bound, rows), damping, solver)
-        found = left_out(bound, rows, inverted.inverse)
-        said = [text for text in (inverted.damped.warning, optimism(bound, found, rows.n)) if text]
-        for text in said:
+        left = left_out(bound, rows, inverted.inverse)
+        texts = [text for text in (inverted.damped.warning, optimism(bound, left, rows.n)) if text]
+        for text in texts:
             warnings.warn(text, RueWarning, stacklevel=2)
         facts: Facts = {
             "n": rows.n,
@@ -138,20 +138,20 @@ def leave_one_out(
             "d": bound.theta.numel(),
             **bound.describe(),
             **inverted.describe(),
-            "residual": found.residual,
+            "residual": left.residual,
             "seconds": time.perf_counter() - started,
-            "warnings": tuple(said),
+            "warnings": tuple(texts),
         }
         return LeaveOneOut(
-            fitted=_array(found.fitted),
-            prediction=_array(found.prediction),
-            residual=_array(found.slope),
-            loss=left_out_losses(bound, rows, found).cpu().numpy(),
-            leverage=found.share.cpu().numpy(),
+            fitted=_array(left.fitted),
+            prediction=_array(left.prediction),
+            residual=_array(left.slope),
+            loss=left_out_losses(bound, rows, left).cpu().numpy(),
+            leverage=left.share.cpu().numpy(),
             weight=rows.weight.numpy(),
             row=rows.ids.numpy(),
             unit=rows.unit.numpy().astype(np.int64),
-            effective_parameters=found.effective,
+            effective_parameters=left.effective,
             facts=facts,
         )
 
@@ -167,54 +167,54 @@ def compare_with_refits(
     damping: Damping | None = None,
     solver: Solver | None = None,
 ) -> RefitComparison:
-    """Really leave `count` rows, or groups, out: the seed says which.
+    """Really leave out `count` rows or groups, drawn at random by the seed.
 
-    `refit(kept)` gets the numbers of the rows that stay, and returns `rue.wrap(...)` of a model trained on them alone,
-    best from the parameters it has now, with the penalty of the summed objective unchanged (under `reduction="mean"`
-    l2 must grow by n/len(kept)).
+    `refit(kept)` gets the numbers of the remaining rows and returns `rue.wrap(...)` of a model trained on them alone,
+    preferably starting from the present parameters. The penalty of the summed objective must stay the same (with
+    `reduction="mean"`, l2 must grow by n/len(kept)).
     """
-    found = leave_one_out(model, data, curvature=curvature, damping=damping, solver=solver)
-    left = _drawn_units(len(np.unique(found.unit)), count, seed)
-    rows, predicted = [], []
-    for unit in track("refits", left.tolist(), total=len(left)):
-        out = found.unit == unit
+    by_influence = leave_one_out(model, data, curvature=curvature, damping=damping, solver=solver)
+    units = _drawn_units(len(np.unique(by_influence.unit)), count, seed)
+    rows, refits = [], []
+    for unit in track("refits", units.tolist(), total=len(units)):
+        out = by_influence.unit == unit
         with untouched():
-            again = refit(np.setdiff1d(found.row, found.row[out]))
+            again = refit(np.setdiff1d(by_influence.row, by_influence.row[out]))
         with reading(again, data, "refit") as (bound, read):
-            says = _array(torch.cat([outputs(bound, batch.inputs) for batch in read.batches()]).double())
-        if says.shape != found.fitted.shape:
+            predicted = _array(torch.cat([outputs(bound, batch.inputs) for batch in read.batches()]).double())
+        if predicted.shape != by_influence.fitted.shape:
             raise ModelError(
-                f"refit returned a model that predicts {says.shape} where the first one predicts {found.fitted.shape}; "
-                "train the same architecture again"
+                f"refit returned a model that predicts {predicted.shape} where the first one predicts "
+                f"{by_influence.fitted.shape}; train the same architecture again"
             )
         rows.append(np.flatnonzero(out))
-        predicted.append(says[out])
+        refits.append(predicted[out])
     at = np.concatenate(rows)
     return RefitComparison(
-        row=found.row[at],
-        fitted=found.fitted[at],
-        influence=found.prediction[at],
-        refit=np.concatenate(predicted),
-        refits=len(left),
+        row=by_influence.row[at],
+        fitted=by_influence.fitted[at],
+        influence=by_influence.prediction[at],
+        refit=np.concatenate(refits),
+        refits=len(units),
     )
 
 
-def optimism(model: Model, found: LeftOut, n: int) -> str | None:
-    """What to say where the model has too many effective parameters for its rows."""
-    free = free_outputs(model.family, found.fitted.shape[1])
-    share = crowding(found.effective, n, free)
+def optimism(model: Model, left: LeftOut, n: int) -> str | None:
+    """A warning if the model has too many effective parameters for its rows."""
+    free = free_outputs(model.family, left.fitted.shape[1])
+    share = crowding(left.effective, n, free)
     if share <= WARNED_OF:
         return None
     rows = f"{n} rows" if free == 1 else f"{n} rows of {free} free outputs"
     return (
-        f"{found.effective:.1f} effective parameters for {rows} are a share of {share:.2f}, above {WARNED_OF}: "
+        f"{left.effective:.1f} effective parameters for {rows} are a share of {share:.2f}, above {WARNED_OF}: "
         "leave-one-out errors are then too small; check on held-out rows, or train with a larger penalty"
     )
 
 
 @contextmanager
 def reading(model: Any, data: Any, who: str) -> Iterator[tuple[Model, Rows]]:
-    """Bind a model to its training rows, and leave the world's random state as it was: twice gives the same rows."""
+    """Bind a model to its training rows, without changing the global random state: every call reads the same rows."""
     if isinstance(model, torch.nn.Module) or not hasattr(model, "bind"):
         raise ModelError(
             f"{who} needs a wrapped model, got {type(model).__name__}; "
@@ -237,6 +237,6 @@ def _drawn_units(units: int, count: int, seed: int) -> Tensor:
 
 
 def _array(values: Tensor) -> Array:
-    """(n, k) as NumPy; one output is (n,)."""
-    found: Array = values.cpu().numpy()
-    return found[:, 0] if found.shape[1] == 1 else found
+    """Values (n, k) as a NumPy array; (n,) for one output."""
+    array: Array = values.cpu().numpy()
+    return array[:, 0] if array.shape[1] == 1 else array

@@ -1,4 +1,4 @@
-"""Intervals without held-out rows: the training rows, left out by influence, stand in for them."""
+"""Intervals without held-out rows: training rows, left out by influence, take their place."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,44 +20,44 @@ from rue.core.guarantee import Guarantee
 from rue.core.model import Model
 from rue.core.one_step import leverage
 
-BLOCK = 2**22  # pairs of a new and a training row held at once
+BLOCK = 2**22  # pairs of a new and a training row in memory at once
 
 Ends = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
 class LeftOutRows:
-    """s training rows: what they do to the parameters, and how well the others predict them."""
+    """s training rows: how the parameters change without them, and how well the other rows predict them."""
 
-    steps: Tensor = field(repr=False)  # (s, d), of the parameters when the row's unit is left out
+    steps: Tensor = field(repr=False)  # (s, d), change of the parameters when the row's unit is left out
     solved: Tensor = field(repr=False)  # (s, k, d), H̃⁻¹J
-    residual: Array = field(repr=False)  # (s, k), y − f of the fit
+    residual: Array = field(repr=False)  # (s, k), y − f of the fitted model
     left_out: Array = field(repr=False)  # (s, k), y − f without the row's unit
     leverage: Array = field(repr=False)  # (s,)
     spread: Array = field(repr=False)  # (s, k), predictive deviation without the row's unit
     inverse: Inverse = field(repr=False)
-    single: bool  # rows are the units, have weight one and one output each
+    single: bool  # there is one output, and every row is a unit of weight one
 
     def jackknife_plus(self, model: Model, inputs: Inputs, prediction: Array, spread: Array, level: float) -> Ends:
         """Ends (c, k) for inputs with this prediction and spread (c, k)."""
         scores = np.abs(self.left_out) / self.spread
-        found = []
+        pieces = []
         for rows, part in self._pieces(model, inputs):
             moved = prediction[rows, :, None] + (part @ self.steps.T).cpu().numpy()  # (c, k, s)
             ends = [
                 jackknife_plus(moved[:, j], scores[:, j], spread[rows, j], level) for j in range(prediction.shape[1])
             ]
-            found.append(tuple(np.stack(side, axis=1) for side in zip(*ends, strict=True)))
-        return _joined(found)
+            pieces.append(tuple(np.stack(side, axis=1) for side in zip(*ends, strict=True)))
+        return _joined(pieces)
 
     def full_conformal(self, model: Model, inputs: Inputs, prediction: Array, spread: Array, level: float) -> Ends:
-        """Ends (c, 1), for one output and rows that are units of weight one."""
+        """Ends (c, 1); only for one output and rows without groups or weights."""
         if not self.single:
             raise SettingError(
                 "full conformal intervals are for one output and rows without groups or weights; "
                 'use interval(level, by="jackknife+")'
             )
-        found = []
+        pieces = []
         for rows, part in self._pieces(model, inputs):
             cross = (part[:, 0] @ self.solved[:, 0].T).cpu().numpy()
             ends = full_conformal(
@@ -70,16 +70,16 @@ class LeftOutRows:
                 self.spread[:, 0],
                 level,
             )
-            found.append((ends[0][:, None], ends[1][:, None]))
-        return _joined(found)
+            pieces.append((ends[0][:, None], ends[1][:, None]))
+        return _joined(pieces)
 
     def guarantee(self, by: str, level: float) -> Guarantee:
-        """What either guarantees."""
+        """The guarantee of the intervals named `by`."""
         words = {"jackknife+": jackknife_plus_guarantee, "full conformal": full_conformal_guarantee}[by]
         return words(level, len(self.left_out))
 
     def _pieces(self, model: Model, inputs: Inputs) -> Iterator[tuple[slice, Tensor]]:
-        """Jacobians of a few inputs at a time."""
+        """Jacobians of a few inputs at a time, to limit memory."""
         every = jacobian(model, inputs).double()
         size = max(1, BLOCK // (len(self.steps) * every.shape[1]))
         for start in range(0, len(every), size):
@@ -89,24 +89,24 @@ class LeftOutRows:
 
 @dataclass(frozen=True)
 class RankedRows:
-    """s training rows by |left-out residual| / spread: intervals reach as far as most of these do."""
+    """Intervals from the ranks of |left-out residual| / spread over s training rows."""
 
     scores: Array = field(repr=False)  # (s, k)
     plus: CVPlus | None = None
 
     def ends(self, prediction: Array, spread: Array, level: float) -> Ends:
         """Ends (m, k) for inputs with this prediction and spread (m, k)."""
-        reach = np.array([quantile(own, level) for own in self.scores.T])
+        reach = np.array([quantile(scores, level) for scores in self.scores.T])
         return prediction - reach * spread, prediction + reach * spread
 
     def guarantee(self, level: float) -> Guarantee:
-        """What holds, in words."""
-        said = (
+        """The guarantee of these intervals."""
+        words = (
             f"approximately {percent(level)}, not guaranteed: as far as {percent(level)} of n = {len(self.scores)} "
             "training rows were missed by models that had not seen them, in units of their spread; hold rows out for a "
             "guarantee"
         )
-        return Guarantee(said, "approximate")
+        return Guarantee(words, "approximate")
 
 
 def _joined(parts: Sequence[tuple[Array, ...]]) -> Ends:

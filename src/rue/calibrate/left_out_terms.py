@@ -1,4 +1,7 @@
-"""What a predictive variance is calibrated by: its terms at training rows, each without the row's own unit."""
+"""The terms of the predictive variance at training rows, each computed without the row's own unit.
+
+The weights of these terms are calibrated by left-out residuals.
+"""
 
 from dataclasses import dataclass, field
 
@@ -13,9 +16,9 @@ from rue.core.one_step import LeftOut
 
 @dataclass(frozen=True)
 class LeftOutTerms:
-    """Of s training rows, as models without their unit see them."""
+    """The terms at s training rows, without the unit of each row."""
 
-    resampling: Tensor = field(repr=False)  # (s, k, k), RUE
+    resampling: Tensor = field(repr=False)  # (s, k, k), the resampling covariance
     smoothed: Tensor = field(repr=False)  # (p, s, k, k), the normalised smoother at each of `POWERS`
     similarity: Tensor = field(repr=False)  # (s,), the largest κ to a row of another unit
 
@@ -24,15 +27,16 @@ def left_out_terms(
     model: Objective,
     data: TrainingSet,
     slope: Tensor,
-    own: LeftOut,
+    left: LeftOut,
     rows: Tensor,
     metric: Metric,
     steps: Tensor,
     resampler: Resampler,
 ) -> LeftOutTerms:
-    """Look at `rows` (s,), in ascending order; `steps` (r, d) are the root of the parameters' covariance.
+    """The terms at `rows` (s,), which must be in ascending order.
 
-    `slope` (n, k) are the left-out residuals; `own` says what leaving out does in the metric of `steps`.
+    `slope` (n, k) are the left-out residuals, `left` the rows left out in the metric of `steps`, and `steps` (r, d) a
+    root of the parameters' covariance.
     """
     squares = outer(slope).flatten(1)
     toward = weighted_gradients(model, data, torch.ones(1, data.n, dtype=torch.float64))[0]  # Σ∇ℓ: −∇R at an optimum
@@ -41,11 +45,11 @@ def left_out_terms(
     for batch, jacobian in jacobian_batches(model, data):
         inside = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)].to(jacobian.device)
         for part in inside.split(metric.chunk()):
-            own_rows, solved = jacobian[part - batch.rows.start].double(), metric.solved[part]
-            moved = own_rows @ steps.T
+            gradients, solved = jacobian[part - batch.rows.start].double(), metric.solved[part]
+            moved = gradients @ steps.T
             total, pulled = moved @ moved.mT, solved @ toward
-            resampled.append(without_own(total, pulled, own, part, resampler, data.units))
-            kappa, which = metric.similarity(own_rows, own_rows @ solved.mT, metric.unit[part])
+            resampled.append(without_own(total, pulled, left, part, resampler, data.units))
+            kappa, which = metric.similarity(gradients, gradients @ solved.mT, metric.unit[part])
             smoothed.append(smooth(kappa, which, squares, metric.weight, POWERS).view(len(POWERS), len(part), k, k))
             similar.append(kappa.max(1).values)
     return LeftOutTerms(torch.cat(resampled), torch.cat(smoothed, dim=1), torch.cat(similar))
@@ -59,14 +63,14 @@ def outer(values: Tensor) -> Tensor:
 def without_own(
     covariance: Tensor, pulled: Tensor, left: LeftOut, rows: Tensor, resampler: Resampler, units: int
 ) -> Tensor:
-    """Take a unit's own influence out of scale·(Σbbᵀ − shared·(Σb)(Σb)ᵀ/u), and let the others pull without it.
+    """Remove a unit's own influence b from scale·(Σbbᵀ − shared·(Σb)(Σb)ᵀ/u), and correct the others for its absence.
 
-    Exact for rows; for groups the turn of the row's own block stands for that of the whole group.
+    Exact for single rows; for groups, the correction of the row's own block is used for the whole group.
     """
     scale, shared = resampler.covariance(units)
-    own = left.drawn[rows]
-    squares = covariance / scale + shared * outer(pulled) / units - outer(own)
-    kept = scale * (squares - shared * outer(pulled - own) / units)
+    influence = left.drawn[rows]  # of the unit on the row itself
+    squares = covariance / scale + shared * outer(pulled) / units - outer(influence)
+    kept = scale * (squares - shared * outer(pulled - influence) / units)
     turn = left.turn[rows]
     turned = turn @ kept @ turn.mT
     values, vectors = torch.linalg.eigh(0.5 * (turned + turned.mT))

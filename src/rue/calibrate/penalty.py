@@ -1,4 +1,4 @@
-"""How strong a penalty: by leave-one-out error or by the evidence of models the user trains, no row held out."""
+"""Chooses the strength of a penalty by leave-one-out error or by evidence, without holding out rows."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -21,11 +21,11 @@ Criterion = Literal["leave-one-out", "evidence"]
 
 
 class PenaltyTrial(NamedTuple):
-    """One value of the penalty, and how well the model trained with it does."""
+    """One value of the penalty, and the quality of the model trained with it."""
 
     value: float
     loss: float  # mean left-out loss, without the penalty: lower is better
-    evidence: float | None  # log p(y): higher is better; None where it has none
+    evidence: float | None  # log p(y): higher is better; None if it is not defined
     effective_parameters: float
 
 
@@ -42,7 +42,7 @@ class PenaltyChoice:
 
     @property
     def effective_parameters(self) -> float:
-        """Of the chosen model."""
+        """The effective parameters of the chosen model."""
         return next(trial.effective_parameters for trial in self.trials if trial.value == self.value)
 
     def __str__(self) -> str:
@@ -52,15 +52,15 @@ class PenaltyChoice:
         ]
         for value, loss, evidence, effective in self.trials:
             mark = "→" if value == self.value else " "
-            said = "none" if evidence is None else f"{evidence:.2f}"
-            lines.append(f"{mark} {value:>10.4g}  {loss:>13.5g}  {said:>12}  {effective:>20.1f}")
+            shown = "none" if evidence is None else f"{evidence:.2f}"
+            lines.append(f"{mark} {value:>10.4g}  {loss:>13.5g}  {shown:>12}  {effective:>20.1f}")
         return "\n".join([*lines, *(f"! {text}" for text in self.warnings)])
 
 
 def choose_penalty(
     train: Callable[[float], Model], values: Iterable[float], data: Any, *, criterion: Criterion = "leave-one-out"
 ) -> PenaltyChoice:
-    """Train with every value and keep the best: no validation split, so that no row is lost for training.
+    """Train with every value and keep the best. There is no validation split, so no row is lost for training.
 
     `train(value)` trains on all of `data` and returns `rue.wrap(net, loss=..., l2=value)`. Every training starts from
     the same random state.
@@ -85,34 +85,34 @@ def choose_penalty(
         tried.append(_try(value, models[-1], data, criterion))
     _check_comparable(tried)
     best = min(range(len(grid)), key=lambda i: _cost(tried[i].trial, criterion))
-    said = [f"value {one.trial.value:g}: {one.damped}" for one in tried if one.damped]
-    said += [text for text in (_boundary(grid, best), tried[best].optimism) if text]
-    for text in said:
+    texts = [f"value {each.trial.value:g}: {each.damped}" for each in tried if each.damped]
+    texts += [text for text in (_boundary(grid, best), tried[best].optimism) if text]
+    for text in texts:
         warnings.warn(text, RueWarning, stacklevel=2)
     return PenaltyChoice(
-        grid[best], models[best], criterion, tuple(one.trial for one in tried), tried[best].n, tuple(said)
+        grid[best], models[best], criterion, tuple(each.trial for each in tried), tried[best].n, tuple(texts)
     )
 
 
 class _Tried(NamedTuple):
-    """A trial, and what tells whether it can be compared with others."""
+    """A trial, and the facts that decide whether it can be compared with others."""
 
     trial: PenaltyTrial
     n: int
-    kind: tuple[Any, int]  # loss, outputs
-    penalty: float  # of parameters that are all one
+    kind: tuple[Any, int]  # the loss, and the number of outputs
+    penalty: float  # its value at parameters that are all one
     damped: str | None
     optimism: str | None
 
 
 def _try(value: float, model: Model, data: Any, criterion: Criterion) -> _Tried:
-    """Both criteria for a trained model."""
+    """Compute both criteria for a trained model."""
     with reading(model, data, f"choose_penalty, train({value:g}),") as (bound, rows):
         curvature = GAUSS_NEWTON.at(bound, rows)
         inverted = invert(curvature, None, None)
-        found = left_out(bound, rows, inverted.inverse)
-        weight = rows.weight.to(found.fitted.device)
-        loss = float((weight * left_out_losses(bound, rows, found)).sum() / weight.sum())
+        left = left_out(bound, rows, inverted.inverse)
+        weight = rows.weight.to(left.fitted.device)
+        loss = float((weight * left_out_losses(bound, rows, left)).sum() / weight.sum())
         try:
             evidence = log_evidence(bound, rows, curvature)
         except SettingError:
@@ -120,23 +120,23 @@ def _try(value: float, model: Model, data: Any, criterion: Criterion) -> _Tried:
                 raise
             evidence = None
         return _Tried(
-            PenaltyTrial(value, loss, evidence, found.effective),
+            PenaltyTrial(value, loss, evidence, left.effective),
             n=rows.n,
-            kind=(bound.describe().get("loss"), found.fitted.shape[1]),
+            kind=(bound.describe().get("loss"), left.fitted.shape[1]),
             penalty=float(bound.penalty(torch.ones_like(bound.theta))),
             damped=inverted.damped.warning,
-            optimism=optimism(bound, found, rows.n),
+            optimism=optimism(bound, left, rows.n),
         )
 
 
 def _cost(trial: PenaltyTrial, criterion: Criterion) -> float:
-    if criterion == "leave-one-out" or trial.evidence is None:  # asked for, evidence is there or was an error
+    if criterion == "leave-one-out" or trial.evidence is None:  # by evidence, a missing one has raised already
         return trial.loss
     return -trial.evidence
 
 
 def _grid(values: Iterable[float]) -> list[float]:
-    """Sorted, different, at least zero."""
+    """The values sorted; raises unless they are finite, different and at least zero."""
     try:
         grid = sorted(float(value) for value in values)
     except (TypeError, ValueError) as error:
@@ -151,26 +151,27 @@ def _grid(values: Iterable[float]) -> list[float]:
 
 
 def _check_comparable(tried: list[_Tried]) -> None:
-    """The left-out loss must mean the same for all values, and the penalty something else for each."""
+    """Raise unless all models have the same loss and outputs, and each a penalty of its own."""
     first = tried[0]
-    for one in tried[1:]:
-        if one.kind != first.kind:
+    for other in tried[1:]:
+        if other.kind != first.kind:
             raise ModelError(
-                f"the models of {first.trial.value:g} and {one.trial.value:g} have {first.kind} and {one.kind} as loss "
-                "and number of outputs, so that their left-out losses cannot be compared; only the penalty may differ"
+                f"the models of {first.trial.value:g} and {other.trial.value:g} have {first.kind} and {other.kind} as "
+                "loss and number of outputs, so that their left-out losses cannot be compared; only the penalty may "
+                "differ"
             )
-    seen: dict[float, float] = {}
-    for one in tried:
-        if one.penalty in seen:
+    value_of: dict[float, float] = {}  # by the penalty
+    for each in tried:
+        if each.penalty in value_of:
             raise ModelError(
-                f"the models of {seen[one.penalty]:g} and {one.trial.value:g} were wrapped with the same penalty; "
-                "pass the value on: rue.wrap(net, loss=..., l2=value)"
+                f"the models of {value_of[each.penalty]:g} and {each.trial.value:g} were wrapped with the same "
+                "penalty; pass the value on: rue.wrap(net, loss=..., l2=value)"
             )
-        seen[one.penalty] = one.trial.value
+        value_of[each.penalty] = each.trial.value
 
 
 def _boundary(grid: list[float], best: int) -> str | None:
-    """A best value at the end of the grid is only the best of those that were tried."""
+    """A warning if the best value is at an end of the grid, where a better one may lie beyond."""
     if best == len(grid) - 1:
         wanted = f"larger than {grid[best]:g}"
     elif best == 0 and grid[0] > 0:

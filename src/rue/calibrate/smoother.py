@@ -1,7 +1,7 @@
-"""The normalised smoother: how badly the training rows that the model takes for similar were fitted.
+"""The normalised smoother: the local mean of squared left-out residuals over similar training rows.
 
-The paper's Σ r²k(x, xᵢ) without its denominator becomes a local mean of squared left-out residuals. Similar is what
-has similar gradients in the metric of the inverse curvature: the squared cosine κ between them, to some power.
+The paper has Σ r²k(x, xᵢ), without a denominator. Similarity is the squared cosine κ between gradients in the metric
+of the inverse curvature, raised to some power.
 """
 
 from collections.abc import Sequence
@@ -18,26 +18,27 @@ from rue.core.errors import SettingError
 from rue.core.memory import free_bytes
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
-ALL_PAIRS = 20_000  # training rows up to which each is compared with every other; beyond, with the nearest
-COPIES = 3  # of the solved rows that solving holds at the same time
-BLOCK = 2**22  # similarities held at once
+ALL_PAIRS = 20_000  # up to so many training rows, inputs are compared with all rows; beyond, with the nearest
+COPIES = 3  # of the solved rows that are in memory at once during the solve
+BLOCK = 2**22  # similarities in memory at once
 
 
 @dataclass(frozen=True)
 class Metric:
-    """The training rows as the inverse curvature sees them."""
+    """The training rows in the metric of the inverse curvature, to compare inputs with."""
 
     solved: Tensor = field(repr=False)  # (n, k, d), H̃⁻¹J of each row
-    size: Tensor = field(repr=False)  # (n,), the Frobenius norm of JH̃⁻¹Jᵀ; infinite for a row without weight: κ = 0
-    weight: Tensor = field(repr=False)  # (n,), of the rows in training
+    size: Tensor = field(repr=False)  # (n,), the Frobenius norm of JH̃⁻¹Jᵀ; infinite for weight zero, so that κ = 0
+    weight: Tensor = field(repr=False)  # (n,), the weights of the rows in training
     unit: Tensor = field(repr=False)  # (n,)
-    nearest: NearestRows | None = field(repr=False)  # where rows are too many to compare with all
-    residual: float  # of the solves
+    nearest: NearestRows | None = field(repr=False)  # only if there are too many rows to compare with all
+    residual: float  # the largest relative residual of the solves
 
     def similarity(self, jacobian: Tensor, own: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """κ of inputs with Jacobians (c, k, d) and JH̃⁻¹Jᵀ (c, k, k) to training rows: (c, s), and which (c, s).
+        """κ (c, s) of inputs to s training rows, and the numbers (c, s) of these rows, or None for all n rows.
 
-        Which is None where s counts all n rows. Rows of the same `unit` (c,) as the input have κ = 0.
+        The inputs have Jacobians (c, k, d) and `own` = JH̃⁻¹Jᵀ (c, k, k). Rows of the same `unit` (c,) as the input
+        have κ = 0.
         """
         rows = None if self.nearest is None else self.nearest(jacobian)
         if rows is None:
@@ -57,7 +58,7 @@ class Metric:
 
 
 def metric(model: Objective, data: TrainingSet, inverse: Inverse) -> Metric:
-    """Solve for every training row, once."""
+    """The metric of a model: solves once for every training row."""
     count = data.n * outputs(model, next(iter(data.batches())).inputs).shape[1]
     needed = COPIES * 8 * count * model.theta.numel()
     if needed > free_bytes(model.theta.device):
@@ -68,9 +69,9 @@ def metric(model: Objective, data: TrainingSet, inverse: Inverse) -> Metric:
     solved, own, residual = [], [], 0.0
     for _, jacobian in jacobian_batches(model, data):
         rows = jacobian.double()
-        found = inverse.solve(rows.flatten(0, 1))
-        residual = max(residual, found.residual)
-        solved.append(found.vectors.view_as(rows))
+        solution = inverse.solve(rows.flatten(0, 1))
+        residual = max(residual, solution.residual)
+        solved.append(solution.vectors.view_as(rows))
         own.append(rows @ solved[-1].mT)
     all_solved = torch.cat(solved)
     nearest = nearest_rows(model, data, all_solved) if data.n > ALL_PAIRS else None
@@ -79,7 +80,7 @@ def metric(model: Objective, data: TrainingSet, inverse: Inverse) -> Metric:
 
 
 def smooth(similarity: Tensor, rows: Tensor | None, values: Tensor, weight: Tensor, powers: Sequence[int]) -> Tensor:
-    """Means of values (n, v) of rows with weight (n,), by κᵖ (c, s), for each of p powers: (p, c, v).
+    """Means of values (n, v), weighted by κ (c, s) to each power times the weights (n,): (powers, c, v).
 
     >>> near, far = torch.tensor([[1.0, 0.5]]), torch.tensor([[0.0], [3.0]])
     >>> smooth(near, None, far, torch.ones(2), powers=(1, 2)).flatten()  # 1.5/1.5, 0.75/1.25
@@ -88,11 +89,11 @@ def smooth(similarity: Tensor, rows: Tensor | None, values: Tensor, weight: Tens
     top = similarity.max(1, keepdim=True).values
     near = similarity / top.clamp_min(torch.finfo(similarity.dtype).tiny)
     share, overall = (weight if rows is None else weight[rows]), weight @ values / weight.sum()
-    found, raised, power = [], near, 1
+    means, raised, power = [], near, 1
     for wanted in sorted(powers):
         while 2 * power <= wanted:
             raised, power = raised.square(), 2 * power
         shaped = share * (raised if power == wanted else near**wanted)
         sums = shaped @ values if rows is None else torch.einsum("cs,csv->cv", shaped, values[rows])
-        found.append(torch.where(top > 0, sums / shaped.sum(1, keepdim=True), overall))  # nothing similar: all alike
-    return torch.stack(found)
+        means.append(torch.where(top > 0, sums / shaped.sum(1, keepdim=True), overall))  # the mean if none is similar
+    return torch.stack(means)

@@ -1,4 +1,4 @@
-"""One number that makes a classifier as sure as it is right: logits divided by a temperature (Guo et al. 2017)."""
+"""Temperature scaling: logits are divided by one number that makes confidence match accuracy (Guo et al. 2017)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from rue.core.errors import DataError, ShapeError
 
 @dataclass(frozen=True)
 class Temperature:
-    """Logits divided by `value`: above one the classifier was too sure; each row keeps its class."""
+    """Logits are divided by `value`; above one the classifier was overconfident. The predicted class stays the same."""
 
     value: float
     nll_before: float  # mean over the held-out rows, in nats
@@ -21,7 +21,7 @@ class Temperature:
     n: int  # held-out rows
 
     def probability(self, logits: Any) -> Array:
-        """Probabilities at this temperature: (m, k) of k classes, (m,) of the second of two."""
+        """Probabilities at this temperature: (m, k) for logits (m, k), or (m,) of the second class for logits (m,)."""
         values = _numbers(logits)
         scores = _margins(values) / self.value
         shares: Array = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -32,9 +32,9 @@ class Temperature:
 def temperature(logits: Any, labels: Any) -> Temperature:
     """The temperature with the smallest NLL on held-out logits (c, k) and labels (c,); binary logits may be (c,).
 
-    >>> sure = np.array([3.0, 3.0, 3.0, 3.0])  # of a class that three of four have
-    >>> found = temperature(sure, np.array([1, 1, 1, 0]))
-    >>> round(found.value, 4), found.probability(sure[:1]).round(4).tolist()
+    >>> logits = np.array([3.0, 3.0, 3.0, 3.0])  # three of four rows have this class
+    >>> fitted = temperature(logits, np.array([1, 1, 1, 0]))
+    >>> round(fitted.value, 4), fitted.probability(logits[:1]).round(4).tolist()
     (2.7307, [0.75])
     """
     from scipy.optimize import brentq
@@ -73,7 +73,7 @@ def _slope(behind: Array, coldness: float) -> float:
 
 
 def _margins(logits: Array) -> Array:
-    """Logits (c, k); a binary logit (c,) is that of its second class, against zero."""
+    """Logits (c, k); a binary logit (c,) becomes two columns, zero and the logit."""
     return np.stack([np.zeros_like(logits), logits], axis=1) if logits.ndim == 1 else logits
 
 

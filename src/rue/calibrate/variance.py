@@ -1,4 +1,4 @@
-"""Weights of the terms of a predictive variance, by the likelihood of left-out residuals."""
+"""Fits the weights of the terms of a predictive variance by the likelihood of left-out residuals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ import numpy as np
 
 from rue.core.arrays import Array
 
-DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, inf)  # of freedom that are tried; infinite is Gaussian
-TINY = 1e-9  # of the mean squared residual: the least variance
-NOTHING = 1e-14  # and the mean of a term that is none
+DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, inf)  # degrees of freedom that are tried; infinite is Gaussian
+TINY = 1e-9  # smallest variance, as a part of the mean squared residual
+NOTHING = 1e-14  # a term whose mean is below this part of it counts as zero
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,14 @@ class Weights:
 def fit_weights(
     terms: Array, residual: Array, weight: Array, least: Sequence[float], degrees: Sequence[float] = (inf,)
 ) -> Weights:
-    """Weights of covariances (t, n, k, k) under which residuals (n, k) are most likely, none below its `least`."""
-    found = [_fit(terms, residual, weight, np.asarray(least, dtype=np.float64), one) for one in degrees]
-    return min(found, key=lambda fitted: fitted.nll)
+    """Weights of covariances (t, n, k, k) that maximise the likelihood of residuals (n, k), each at least `least`."""
+    lowest = np.asarray(least, dtype=np.float64)
+    fits = [_fit(terms, residual, weight, lowest, tried) for tried in degrees]
+    return min(fits, key=lambda fitted: fitted.nll)
 
 
 def negative_log_density(residual: Array, covariance: Array, degrees: float) -> Array:
-    """Of residuals (n, k) under Gaussian or Student-t distributions with covariances (n, k, k): (n,).
+    """−log density (n,) of residuals (n, k), Gaussian or Student-t, with covariances (n, k, k).
 
     >>> negative_log_density(np.zeros((1, 1)), np.ones((1, 1, 1)), inf).round(6)  # ½ log 2π
     array([0.918939])
@@ -48,7 +49,7 @@ def negative_log_density(residual: Array, covariance: Array, degrees: float) -> 
 
 
 def _fit(terms: Array, residual: Array, weight: Array, least: Array, degrees: float) -> Weights:
-    """L-BFGS in units in which every term and the residuals have a mean of one."""
+    """Fit by L-BFGS, with every term and the squared residuals scaled to a mean of one."""
     from scipy.optimize import minimize
 
     k = residual.shape[1]
@@ -56,7 +57,7 @@ def _fit(terms: Array, residual: Array, weight: Array, least: Array, degrees: fl
     noise = float(shares @ (residual**2).sum(1)) / k
     noise = noise if noise > 0 else 1.0
     sizes = np.einsum("n,tnii->t", shares, terms) / k
-    nothing = sizes <= NOTHING * noise  # rounding, blown up to the size of the others, would have them fit worse
+    nothing = sizes <= NOTHING * noise  # such terms are rounding errors, which scaling would make as large as others
     sizes = np.where(nothing, noise, sizes)
     scaled, errors, lowest = terms / sizes[:, None, None, None], residual / np.sqrt(noise), least * sizes / noise
     floor = TINY * np.eye(k)
@@ -73,11 +74,11 @@ def _fit(terms: Array, residual: Array, weight: Array, least: Array, degrees: fl
 
     start = np.maximum(np.full(len(terms), 1 / len(terms)), lowest)
     limits = [(low, None) for low in lowest]
-    found = minimize(value, start, jac=True, bounds=limits, method="L-BFGS-B", options={"maxiter": 500})
-    values = np.where(nothing, least, found.x * noise / sizes)
-    return Weights(values, degrees, float(found.fun) + 0.5 * k * float(np.log(noise)))
+    optimum = minimize(value, start, jac=True, bounds=limits, method="L-BFGS-B", options={"maxiter": 500})
+    values = np.where(nothing, least, optimum.x * noise / sizes)
+    return Weights(values, degrees, float(optimum.fun) + 0.5 * k * float(np.log(noise)))
 
 
 def _inverse(covariance: Array) -> Array:
-    """Of (n, k, k); a single output needs no factorisation."""
+    """The inverses of (n, k, k); one output needs no factorisation."""
     return np.asarray(1 / covariance if covariance.shape[1] == 1 else np.linalg.inv(covariance))

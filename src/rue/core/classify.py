@@ -1,8 +1,9 @@
-"""Logits and their covariance under resampling: averaged probabilities, the chance of another decision.
+"""From logits and their covariance under resampling to averaged probabilities and the chance of another decision.
 
-One logit, or several that are decided each by its sign, are yes-or-no classes; k of which the largest decides are one
-of k classes (only their differences mean anything); k ordered ones, P(y > j) = σ(f_j), are k + 1 ordered classes.
-Shares are the probabilities of k classes themselves, as a forest has them.
+There are four kinds of `Decision`. "signs": every logit decides one yes-or-no label by its sign. "largest": the
+largest of k logits decides one of k classes; only differences of logits matter. "ordered": k logits with
+P(y > j) = σ(f_j) decide one of k + 1 ordered classes. "shares": the outputs are the probabilities of k classes
+themselves, as in a forest.
 """
 
 from math import pi
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from rue.core.concepts import Decision
 
-TINY = 1e-30  # a variance of zero, to divide by
+TINY = 1e-30  # replaces zero in divisions and logarithms
 
 
 def probability(decision: Decision, logits: Tensor) -> Tensor:
@@ -32,8 +33,9 @@ def probability(decision: Decision, logits: Tensor) -> Tensor:
 def averaged(decision: Decision, logits: Tensor, covariance: Tensor, unit: Tensor | float = 1.0) -> Tensor:
     """The mean of `probability` over normally distributed logits, in closed form.
 
-    MacKay's approximation for one logit; for several, with every pair of classes (Lu, Ie and Sha, 2020). Margins are
-    divided by the root of `unit` + π/8 times their variance: a unit above one is a squared temperature.
+    It is MacKay's approximation for one logit, and for several the one of Lu, Ie and Sha (2020) over all pairs of
+    classes. Margins are divided by the square root of `unit` + π/8 times their variance; a unit other than one is a
+    squared temperature.
 
     >>> averaged("signs", torch.tensor([[2.0]]), torch.tensor([[[4.0]]])).round(decimals=2)
     tensor([[0.2200, 0.7800]])
@@ -49,7 +51,7 @@ def averaged(decision: Decision, logits: Tensor, covariance: Tensor, unit: Tenso
 
 
 def sampled(decision: Decision, logits: Tensor, covariance: Tensor, members: int, generator: torch.Generator) -> Tensor:
-    """The same mean by drawing logits, as many as there are members."""
+    """The same mean as `averaged`, estimated from `members` draws of the logits."""
     values, vectors = torch.linalg.eigh(covariance)
     root = vectors * values.clamp_min(0).sqrt().unsqueeze(-2)  # (c, k, k), root rootᵀ = covariance
     total = torch.zeros_like(probability(decision, logits))
@@ -62,7 +64,7 @@ def sampled(decision: Decision, logits: Tensor, covariance: Tensor, members: int
 def flip_probability(decision: Decision, logits: Tensor, covariance: Tensor) -> Tensor:
     """The chance that another training set would have changed this decision: (c,).
 
-    Of k classes, the chance for the likeliest rival; several yes-or-no labels, that any of them changes.
+    For k classes it is the chance that the likeliest rival wins; for several yes-or-no labels, that any one changes.
 
     >>> flip_probability("signs", torch.tensor([[1.0]]), torch.tensor([[[1.0]]])).round(decimals=4)
     tensor([0.1587])
@@ -77,7 +79,7 @@ def flip_probability(decision: Decision, logits: Tensor, covariance: Tensor) -> 
 
 
 def epistemic(decision: Decision, logits: Tensor, covariance: Tensor) -> Tensor:
-    """½ tr(ΛΣ) (c,): in nats, how much of the entropy is due to the training set, to second order in the spread."""
+    """½ tr(ΛΣ) (c,): the part of the entropy, in nats, due to the training set, to second order in the spread."""
     if decision == "ordered":
         return 0.5 * (_ordered_information(logits) * covariance).sum((-2, -1))
     variance = covariance.diagonal(dim1=-2, dim2=-1)
@@ -91,21 +93,21 @@ def epistemic(decision: Decision, logits: Tensor, covariance: Tensor) -> Tensor:
 
 
 def alternatives(decision: Decision, shares: Tensor, k: int) -> Tensor:
-    """Probabilities (c, questions, answers) of k logits' classes: labels that may hold together are a question each."""
+    """Probabilities (c, questions, answers): one question, or one for each of k labels that may hold together."""
     if decision == "signs" and k > 1:
         return torch.stack([1 - shares, shares], -1)
     return shares.unsqueeze(-2)
 
 
 def wrong(decision: Decision, shares: Tensor, logits: Tensor) -> Tensor:
-    """The probability (c,) that what the logits (c, k) decide is not right, from probabilities (c, classes)."""
+    """The probability (c,) that the decision of logits (c, k) is wrong, from probabilities (c, classes)."""
     chosen = decided(decision, logits)
     answers = alternatives(decision, shares, logits.shape[-1])
     return 1 - answers.gather(-1, chosen.reshape(*answers.shape[:-1], 1)).squeeze(-1).prod(-1)
 
 
 def log_likelihood(decision: Decision, shares: Tensor, targets: Tensor) -> Tensor:
-    """Log probability (c,) of targets as the loss takes them: labels (c,), or probabilities."""
+    """Log probability (c,) of targets in the form the loss takes: labels (c,), or probabilities."""
     if decision == "signs":
         k = targets.shape[-1]
         logs = alternatives(decision, shares, k).clamp_min(TINY).log()
@@ -118,7 +120,7 @@ def log_likelihood(decision: Decision, shares: Tensor, targets: Tensor) -> Tenso
 
 
 def class_shares(decision: Decision, targets: Tensor, weight: Tensor, k: int) -> Tensor:
-    """How often the classes of k logits are among targets, with weights (n,) that sum to one: (classes,).
+    """The weighted frequency of each class among the targets, for weights (n,) that sum to one: (classes,).
 
     >>> class_shares("largest", torch.tensor([0, 1, 1, 1]), torch.full((4,), 0.25), 2)
     tensor([0.2500, 0.7500])
@@ -130,13 +132,13 @@ def class_shares(decision: Decision, targets: Tensor, weight: Tensor, k: int) ->
 
 
 def entropy(decision: Decision, shares: Tensor, k: int) -> Tensor:
-    """Of probabilities (c, classes) of k logits, in nats: (c,)."""
-    found = alternatives(decision, shares, k)
-    return -torch.special.xlogy(found, found).sum((-2, -1))
+    """The entropy (c,) in nats of probabilities (c, classes) that come from k logits."""
+    answers = alternatives(decision, shares, k)
+    return -torch.special.xlogy(answers, answers).sum((-2, -1))
 
 
 def decided(decision: Decision, logits: Tensor) -> Tensor:
-    """The class (c,) that logits decide for; several yes-or-no labels are (c, k)."""
+    """The class (c,) that the logits decide for; (c, k) for several yes-or-no labels."""
     if decision in ("largest", "shares"):
         return logits.argmax(-1)
     above = (logits > 0).long()
@@ -146,18 +148,18 @@ def decided(decision: Decision, logits: Tensor) -> Tensor:
 
 
 def pair_variance(covariance: Tensor) -> Tensor:
-    """Variances of all differences of two logits: (c, k, k)."""
-    own = covariance.diagonal(dim1=-2, dim2=-1)
-    return (own.unsqueeze(-1) + own.unsqueeze(-2) - covariance - covariance.mT).clamp_min(0)
+    """Variances of the differences of all pairs of logits: (c, k, k)."""
+    variance = covariance.diagonal(dim1=-2, dim2=-1)
+    return (variance.unsqueeze(-1) + variance.unsqueeze(-2) - covariance - covariance.mT).clamp_min(0)
 
 
 def _crossing(margin: Tensor, variance: Tensor) -> Tensor:
-    """The chance that a normal number of this mean, at least zero, and variance falls below zero."""
+    """The chance that a normal variable with mean `margin` ≥ 0 and this variance falls below zero."""
     return torch.special.ndtr(-margin / variance.clamp_min(TINY).sqrt())
 
 
 def _from_shares(decision: Decision, shares: Tensor) -> Tensor:
-    """Class probabilities from those of yes: (c, k) -> (c, classes)."""
+    """Class probabilities from the k probabilities of "yes": (c, k) -> (c, classes)."""
     if decision == "signs":
         return torch.cat([1 - shares, shares], -1) if shares.shape[-1] == 1 else shares
     edges = [torch.ones_like(shares[..., :1]), shares, torch.zeros_like(shares[..., :1])]

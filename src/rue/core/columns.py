@@ -1,4 +1,4 @@
-"""Columns of numbers as people hand them in: of one length and finite, or an error that says which one is not."""
+"""Checks columns of numbers that a user hands in: all finite and of one length, or an error names the wrong one."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,23 +9,23 @@ from rue.core.errors import InputError
 def columns(endless: bool = False, **named: ArrayLike) -> list[NDArray[np.float64]]:
     """Return the named arguments as float64 arrays of one length (m,), or say which one is wrong."""
     allowed = {"lower": -np.inf, "upper": np.inf} if endless else {}
-    found = {name: _column(name, value, allowed.get(name)) for name, value in named.items()}
-    first, m = next((name, column.size) for name, column in found.items())
-    for name, column in found.items():
+    read = {name: _column(name, value, allowed.get(name)) for name, value in named.items()}
+    first, m = next((name, column.size) for name, column in read.items())
+    for name, column in read.items():
         if column.size != m:
             raise InputError(f"{name} has {column.size} rows and {first} has {m}, expected as many; pass the same rows")
-    if "std" in found:
-        check_rows("std", found["std"], found["std"] <= 0, "above zero; add the noise variance")
-    if "loss" in found:
-        check_rows("loss", found["loss"], found["loss"] < 0, "at least zero; pass |error|, not error")
-    if "lower" in found:
-        crossed = found["lower"] > found["upper"]
-        check_rows("lower", found["lower"], crossed, "at most upper; swap the two")
-    return list(found.values())
+    if "std" in read:
+        check_rows("std", read["std"], read["std"] <= 0, "above zero; add the noise variance")
+    if "loss" in read:
+        check_rows("loss", read["loss"], read["loss"] < 0, "at least zero; pass |error|, not error")
+    if "lower" in read:
+        crossed = read["lower"] > read["upper"]
+        check_rows("lower", read["lower"], crossed, "at most upper; swap the two")
+    return list(read.values())
 
 
 def _column(name: str, value: ArrayLike, allowed: float | None = None) -> NDArray[np.float64]:
-    """Return one argument as a float64 array (m,), finite but for the one value that is allowed."""
+    """Return one argument as a float64 array (m,) of finite numbers; `allowed` may be an infinite value."""
     try:
         column = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as cause:  # RuntimeError: a tensor that requires grad

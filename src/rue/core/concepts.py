@@ -1,9 +1,8 @@
-"""The six concepts everything else is made of: read this first.
+"""The protocols that everything else is built on: read this first.
 
-Letters, everywhere: n training examples, d parameters, m audited inputs, k outputs, b ensemble
-members; u resampling units (n, unless rows are grouped). The batch axis comes first. Settings
-(`GaussNewton()`, `Cholesky()`, `RUE(...)`) are frozen; what they make of a model and data is
-another type.
+The same letters are used everywhere: n training examples, d parameters, m audited inputs, k outputs, b ensemble
+members, and u resampling units (u = n unless rows are grouped). The batch axis comes first. Settings such as
+`GaussNewton()`, `Cholesky()` and `RUE(...)` are frozen; applied to a model and data they return another type.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,43 +16,43 @@ from torch import Tensor
 
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
-POINTS = "rue.points"  # in a dict of inputs, the part that distances are measured on, where others are read off it
-LEVELS = "rue.levels"  # beside it, categories as numbers that mean nothing but themselves
+POINTS = "rue.points"  # key in a dict of inputs: the part that distances between inputs are measured on
+LEVELS = "rue.levels"  # key beside it: categories as codes, whose order and distance mean nothing
 
 
 Decision = Literal["largest", "signs", "ordered", "shares"]
-"""How logits decide: the largest of k, each by its sign, the number of ordered ones above zero; or shares that sum to
-one, the largest of k."""
+"""How outputs become classes. "largest": the largest of k logits wins. "signs": each logit decides a yes-or-no label.
+"ordered": the class is the number of ordered logits above zero. "shares": the largest of k probabilities wins."""
 
 
 Link = Literal["identity", "log"]
-"""What a prediction is to its output: the same number, or the output is its logarithm."""
+"""How a prediction follows from an output: it is the output itself, or its exponential (the output is its log)."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """What the outputs under a loss mean."""
+    """The meaning of a model's outputs, and how the model was trained."""
 
-    gaussian: bool = False  # the residuals are the noise of the predictive distribution
-    decision: Decision | None = None  # the outputs are logits, or shares of classes
-    likelihood: bool = True  # of a decision: the loss is that of the classes' probabilities, not of a margin
-    coupled: bool = False  # the loss of a row depends on the other rows: all are read together
-    joint: bool = True  # the parameters minimise one objective; else the model is a mean of such, each alone
-    gradients: bool = True  # outputs move with parameters that are known; else only predictions are
-    stationary: bool = True  # where the gradient of loss and penalty is zero; else grown in steps, or held at corners
-    grown: bool = False  # in steps, each part for what those before it missed: other rows would have grown other parts
-    projected: bool = False  # the parameters are seen along random directions: an approximation
-    held_fixed: str = ""  # what other training rows would have changed and no re-weighting moves, in words
-    link: Link | None = None  # of the libraries that train this loss for numbers; None: none does, or no numbers
+    gaussian: bool = False  # the spread of the residuals is the noise of the predictive distribution
+    decision: Decision | None = None  # for classifiers: how outputs become classes
+    likelihood: bool = True  # for classifiers: the loss is a likelihood of class probabilities, not a margin loss
+    coupled: bool = False  # the loss of a row depends on the other rows, so all rows are read together
+    joint: bool = True  # the parameters minimise one objective; False for a mean of models trained separately
+    gradients: bool = True  # parameters and gradients are available; False where only predictions are
+    stationary: bool = True  # the gradient of loss plus penalty is zero; False for boosting and parameters at bounds
+    grown: bool = False  # by boosting: every part corrects those before it, so other rows would grow other parts
+    projected: bool = False  # the parameters move along random directions only: an approximation
+    held_fixed: str = ""  # in words: what retraining on other rows would change but re-weighting rows does not
+    link: Link | None = None  # the link that libraries use with this loss for regression; None where there is none
 
     @property
     def same_scale(self) -> bool:
-        """Whether outputs can be subtracted from the targets."""
+        """Whether outputs and targets are on one scale, so that their difference is an error."""
         return self.gaussian or self.link == "identity"
 
     @property
     def outside(self) -> bool:
-        """Whether predictions tell more of the model than its parameters do."""
+        """Whether only predictions can be relied on: boosted models, and models without readable parameters."""
         return self.grown or not self.gradients
 
 
@@ -61,24 +60,24 @@ class Coupling(NamedTuple):
     """A loss of coupled rows at outputs (n,) and weights w: one block for the whole training set."""
 
     objective: Tensor  # a scalar, to differentiate
-    slope: Tensor  # (n, n), w ∂²J/∂w∂f: what a row's weight does to the pull on every output
+    slope: Tensor  # (n, n), w ∂²J/∂w∂f: how the weight of each row changes the gradient at every output
     curvature: Tensor  # (n, n), ∂²J/∂f²
 
 
 class Response(Protocol):
-    """From outputs to the numbers a user's own estimator predicts, output by output."""
+    """Turns outputs into the numbers that the user's estimator predicts, each output separately."""
 
     def value(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Predictions (m, k) from outputs (m, k), rising in each."""
+        """Predictions (m, k) from outputs (m, k); each rises with its output."""
         ...
 
     def slope(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Its derivative (m, k)."""
+        """The derivative (m, k) of `value`."""
         ...
 
 
 class ExampleLoss(Protocol):
-    """The loss of each example from its outputs, and what is known of it in closed form."""
+    """The loss of each example, with its second derivative where there is a closed form."""
 
     def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
         """Loss (n,) from outputs (n, k)."""
@@ -91,16 +90,16 @@ class ExampleLoss(Protocol):
 
     @property
     def coupling(self) -> Callable[[Tensor, Any, Tensor], Coupling] | None:
-        """All rows together, from outputs, targets and weights; None unless the family is coupled."""
+        """The loss of all rows together, from outputs, targets and weights; None unless the family is coupled."""
         ...
 
 
 class Predictor(Protocol):
-    """What gives outputs, and the loss they are judged by."""
+    """A function from parameters and inputs to outputs, and the loss of these outputs."""
 
     @property
     def theta(self) -> Tensor:
-        """The parameters that are known, flat: (d,)."""
+        """The audited parameters, flat: (d,)."""
         ...
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
@@ -119,9 +118,9 @@ class Predictor(Protocol):
 
 
 class Objective(Predictor, Protocol):
-    """1a. What is differentiated: J(θ) = Σᵢ ℓᵢ + R, a sum over examples and a penalty.
+    """1a. The function that derivatives are taken of: J(θ) = Σᵢ ℓᵢ + R, a sum over examples plus a penalty.
 
-    Every derivative is a free function over these members.
+    Every derivative in `rue.core.derivatives` is a function of these members.
     """
 
     def penalty(self, theta: Tensor) -> Tensor:
@@ -135,14 +134,14 @@ class Objective(Predictor, Protocol):
 
 
 class Core(Predictor, Protocol):
-    """What an adapter reads off a trained model: a predictor that can be described and told from others."""
+    """The numerical part of a trained model, as an adapter reads it: it predicts and can be described and compared."""
 
     def describe(self) -> Facts:
-        """What to say of it in an audit's facts."""
+        """Entries for an audit's facts."""
         ...
 
     def contents(self) -> Iterator[str | Tensor]:
-        """Names and numbers it is made of, always in the same order: equal contents are the same model."""
+        """The names and numbers that define it, in a fixed order: models with equal contents are the same."""
         ...
 
 
@@ -151,17 +150,17 @@ class TrainedObjective(Core, Objective, Protocol):
 
     @property
     def centre(self) -> Tensor:
-        """What the penalty shrinks towards, in the coordinates of theta: (d,)."""
+        """The parameters (d,) that the penalty shrinks towards."""
         ...
 
     @property
     def stated(self) -> bool:
-        """Whether the penalty is known; else it is left out of the objective and has to be estimated."""
+        """Whether the user gave the penalty; if not, the objective has none and it must be estimated."""
         ...
 
 
 class Boundary(Protocol):
-    """1b. What stands between raw tables and a core: reading, and the answers a user's own model gives."""
+    """1b. The conversion between the user's tables and a core, and the predictions of the user's own model."""
 
     def read(self, core: Any, inputs: Any) -> Inputs:
         """Turn raw inputs into tensors that the core takes."""
@@ -173,17 +172,17 @@ class Boundary(Protocol):
 
     @property
     def answer(self) -> Callable[[Any], NDArray[Any]] | None:
-        """What the user's own estimator predicts for raw inputs; None where the outputs are the prediction."""
+        """The user's own prediction for raw inputs; None where the outputs are the predictions."""
         ...
 
     @property
     def response(self) -> Response | None:
-        """What turns outputs into predictions; None where they are the predictions."""
+        """The function from outputs to predictions; None where the outputs are the predictions."""
         ...
 
     @property
     def classes(self) -> NDArray[Any] | None:
-        """The labels of the classes, where a user's own classifier predicts labels."""
+        """The labels of the classes, for a classifier that predicts labels."""
         ...
 
 
@@ -197,7 +196,7 @@ class Batch(NamedTuple):
 
 
 class TrainingSet(Protocol):
-    """The training rows as every derivative reads them."""
+    """The training rows, as derivatives read them."""
 
     @property
     def n(self) -> int:
@@ -206,7 +205,7 @@ class TrainingSet(Protocol):
 
     @property
     def weight(self) -> Tensor:
-        """What each row's loss is multiplied by: (n,) float64."""
+        """The weight of each row's loss: (n,) float64."""
         ...
 
     @property
@@ -225,7 +224,7 @@ class TrainingSet(Protocol):
 
 
 class Curvature(Protocol):
-    """2. A symmetric d×d operator, never a promise to be dense. The penalty is part of it."""
+    """2. A symmetric d×d operator that includes the penalty. It need not be stored as a matrix."""
 
     @property
     def size(self) -> int:
@@ -234,17 +233,17 @@ class Curvature(Protocol):
 
     @property
     def rank(self) -> int:
-        """The largest rank the part that comes from the data can have."""
+        """An upper bound of the rank of the part that comes from the data."""
         ...
 
     @property
     def logits(self) -> int:
-        """The number of outputs of which only differences matter, as under softmax; 0 where every output counts."""
+        """The number of logits where only their differences matter, as with softmax; 0 for all other models."""
         ...
 
     @property
     def device(self) -> torch.device:
-        """Where its vectors live."""
+        """The device of its vectors."""
         ...
 
     @property
@@ -269,7 +268,7 @@ class Curvature(Protocol):
         ...
 
     def root(self) -> Iterator[Tensor] | None:
-        """Rows S (r, d), in blocks, with SᵀS the data's part; None where there is no such root."""
+        """Rows S (r, d), in blocks, such that SᵀS is the part that comes from the data; None where there are none."""
         ...
 
 
@@ -282,14 +281,14 @@ class CurvatureRule(Protocol):
 
 
 class Solution(NamedTuple):
-    """Solved rows (r, d), and the largest relative residual among those that were checked."""
+    """Solved rows (r, d), and the largest relative residual among the rows that were checked."""
 
     vectors: Tensor
     residual: float
 
 
 class Solving(Protocol):
-    """A curvature that can be solved for."""
+    """Anything that solves linear systems with the curvature."""
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
@@ -301,37 +300,37 @@ class Inverse(Solving, Protocol):
 
     @property
     def iterative(self) -> bool:
-        """Whether every right-hand side takes iterations of its own, so that thousands of them take long."""
+        """Whether every right-hand side needs its own iterations, so that thousands of them take long."""
         ...
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw (count, d) from the normal distribution whose covariance is the inverse."""
+        """Draw (count, d) from the normal distribution whose covariance is this inverse."""
         ...
 
     def describe(self) -> Facts:
-        """What to say of the solve in an audit's facts."""
+        """Entries about the solve for an audit's facts."""
         ...
 
 
 class Solver(Protocol):
-    """3. Solver → Inverse: dense, dual, matrix-free."""
+    """3. The way a curvature is inverted: dense, dual or matrix-free."""
 
     @property
     def notices_singular(self) -> bool:
-        """Whether `factor` raises for a curvature that cannot be inverted, rather than a later solve."""
+        """Whether `factor` itself raises for a singular curvature, rather than a later solve."""
         ...
 
     def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:
-        """The objective in the coordinates that are solved for: itself, but for projections."""
+        """The objective in the coordinates the solver works in; only projections change it."""
         ...
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
-        """Factor once."""
+        """Factor the damped curvature."""
         ...
 
 
 class Damped(NamedTuple):
-    """A damping, the reason for it, and what the user should hear about it."""
+    """A damping, the reason for it, and a warning for the user if there is one."""
 
     value: float
     reason: str
@@ -339,7 +338,7 @@ class Damped(NamedTuple):
 
 
 class Damping(Protocol):
-    """A function from curvature to a number."""
+    """A rule that chooses a damping for a curvature."""
 
     def __call__(self, curvature: Curvature) -> Damped:
         """The number to add to the diagonal, and why."""
@@ -354,16 +353,16 @@ class WeightCovariance(NamedTuple):
 
 
 class Resampler(Protocol):
-    """4. Which training sets might have been: random weights of the units, with mean one."""
+    """4. Random weights of the units, with mean one: they stand for other training sets that might have been drawn."""
 
     def draw(self, units: int, members: int, generator: torch.Generator) -> Tensor:
         """Weights (b, u) in float64."""
         ...
 
     def covariance(self, units: int) -> WeightCovariance:
-        """The exact covariance of the weights, in the resampler's own scale of variance."""
+        """The covariance of the weights, scaled so that the variance of a statistic is estimated correctly."""
         ...
 
     def member_factor(self, units: int) -> float:
-        """What the members' variance must be multiplied by."""
+        """The factor that corrects the variance over members."""
         ...

@@ -1,7 +1,7 @@
-"""Every derivative of an Objective, each written once, streaming over batches.
+"""All derivatives of an Objective, computed batch by batch.
 
 Derivatives are taken in the model's dtype; sums over rows are kept in float64. Where a model cannot be
-vectorised over rows (recurrent kernels, data-dependent control flow) a loop takes over: slower, never wrong.
+vectorised over rows (recurrent kernels, data-dependent control flow), a slower loop gives the same numbers.
 """
 
 import warnings
@@ -18,22 +18,22 @@ from rue.core.kept_derivatives import kept, reading
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.progress import track
 
-CHUNK_BYTES = 2**24  # of Jacobian rows held at once: what stays close to a processor
-CUDA_CHUNK_BYTES = 2**28  # a GPU wants larger pieces
-WIDE_ROW_BYTES = 2**20  # a row of the Jacobian that is so wide is never close to a processor, and
-WIDE_CHUNK_BYTES = 2**26  # many of them at once cost less each
-FEW = 16  # outputs up to which a known Jacobian is the cheapest way to pull one vector back
-VECTORS = 32  # in one block of curvature products: 8 to 32 measured best
+CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the processor's cache
+CUDA_CHUNK_BYTES = 2**28  # the same on a GPU, which is faster with larger pieces
+WIDE_ROW_BYTES = 2**20  # from this size on, a row of the Jacobian does not fit the cache,
+WIDE_CHUNK_BYTES = 2**26  # and larger chunks cost less per row
+FEW = 16  # number of outputs up to which a closed-form Jacobian is the cheapest way to compute Jᵀu
+VECTORS = 32  # in one block of curvature products: 8 to 32 were the fastest
 
 
 def outputs(model: Predictor, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
-    """Outputs (c, k), as the user's own model returns them."""
+    """Outputs (c, k), at the model's own parameters unless `theta` is given."""
     with torch.no_grad():
         return model.predict(model.theta if theta is None else theta, inputs)
 
 
 def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
-    """Outputs (b, c, k) of many parameter vectors (b, d)."""
+    """Outputs (b, c, k) at each of b parameter vectors (b, d)."""
 
     def at_once(block: Tensor) -> Tensor:
         return vmap(lambda theta: model.predict(theta, inputs))(block)
@@ -41,7 +41,7 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
     def one_by_one(block: Tensor) -> Tensor:
         return torch.stack([model.predict(theta, inputs) for theta in block])
 
-    with torch.enable_grad():  # the plain kernels, which can be vectorised; nothing here requires a gradient
+    with torch.enable_grad():  # selects kernels that can be vectorised; nothing here requires a gradient
         return _first_that_works(at_once, one_by_one, thetas)
 
 
@@ -54,7 +54,7 @@ def loss_gradient(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
 
 def loss_hessian(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
     """Λ = ∂²ℓᵢ/∂f² at outputs (c, k): (c, k, k)."""
-    if model.loss.hessian is not None:  # saturated classes are lost in single precision
+    if model.loss.hessian is not None:  # in float64: float32 rounds the curvature of saturated classes to zero
         return _finite(model.loss.hessian(predicted.detach().double(), targets), "the loss")
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
@@ -64,7 +64,7 @@ def loss_hessian(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
 
 
 def weighted_hessian(model: Predictor, predicted: Tensor, batch: Batch) -> Tensor:
-    """wᵢΛᵢ (c, k, k) in float64; rows that are coupled are one block (1, n, n)."""
+    """wᵢΛᵢ (c, k, k) in float64; coupled rows form one block (1, n, n)."""
     if model.family.coupled:
         return coupled(model, predicted.detach(), batch.targets, batch.weight).curvature.unsqueeze(0)
     return batch.weight[:, None, None] * loss_hessian(model, predicted, batch.targets).double()
@@ -72,7 +72,7 @@ def weighted_hessian(model: Predictor, predicted: Tensor, batch: Batch) -> Tenso
 
 def coupled(model: Predictor, predicted: Tensor, targets: Any, weight: Tensor) -> Coupling:
     """The loss of a family whose rows are coupled, at outputs (n, 1)."""
-    assert model.loss.coupling is not None  # the family says so
+    assert model.loss.coupling is not None  # because the family is coupled
     return model.loss.coupling(predicted, targets, weight)
 
 
@@ -84,7 +84,7 @@ def jacobian(model: Objective, inputs: Inputs) -> Tensor:
 
 
 def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
-    """J v for every row of (r, d): (c, k, r). Costs a forward pass for each vector, whatever the number of outputs."""
+    """J v for every row v of (r, d): (c, k, r). Costs one forward pass per vector, for any number of outputs."""
 
     def at_once(block: Tensor) -> Tensor:
         moved = vmap(lambda v: jvp(lambda theta: model.predict(theta, inputs), (model.theta,), (v,))[1])(block)
@@ -98,12 +98,12 @@ def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
         return _pull_many(pulled, probe, block).permute(1, 2, 0)
 
     with torch.enable_grad():
-        found = _first_that_works(at_once, backwards, vectors.to(model.theta))
-    return _finite(found.detach(), "the model")
+        products = _first_that_works(at_once, backwards, vectors.to(model.theta))
+    return _finite(products.detach(), "the model")
 
 
 def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
-    """f(x) + J(x)(θ − θ̂) with J at the model's own θ̂: (c, k), to differentiate with respect to θ."""
+    """The model linearised at its own θ̂, f(x) + J(x)(θ − θ̂): (c, k), differentiable with respect to θ."""
     at = model.theta
 
     def at_once(away: Tensor) -> Tensor:
@@ -112,14 +112,14 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
     def by_rows(away: Tensor) -> Tensor:
         return outputs(model, inputs) + jacobian(model, inputs).to(away) @ away
 
-    found: Tensor = _first_that_works(at_once, by_rows, theta.to(at) - at)
-    return found
+    linearised: Tensor = _first_that_works(at_once, by_rows, theta.to(at) - at)
+    return linearised
 
 
 def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
     """Jᵢᵀuᵢ for every row: cotangents (c, k) -> (c, d). With u = ∂ℓ/∂f these are the columns of L."""
-    known = _known_pull(model, inputs, cotangents)
-    return _derived_pull(model, inputs, cotangents) if known is None else known
+    product = _closed_form_pull(model, inputs, cotangents)
+    return _derived_pull(model, inputs, cotangents) if product is None else product
 
 
 def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -139,7 +139,7 @@ def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
         return
     for batch in track("gradients", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
-        for part in _chunks(batch, _chunk_rows(model, k if k <= FEW else 1)):  # as Jacobians, where these are used
+        for part in _chunks(batch, _chunk_rows(model, k if k <= FEW else 1)):  # up to FEW outputs Jacobians are made
             with reading(data, part.rows):
                 gradients = _loss_gradients(model, part)
             yield part, part.weight.unsqueeze(-1) * gradients.double()
@@ -196,7 +196,7 @@ def penalty_product(model: Objective, vectors: Tensor) -> Tensor:
 def _summed_products(
     model: Objective, data: TrainingSet, vectors: Tensor, products: Callable[[Batch], Callable[[Tensor], Tensor]]
 ) -> Tensor:
-    """Add products over rows, a block of vectors at a time: a block holds the hidden layers once for each vector."""
+    """Add products over rows, a block of vectors at a time: memory holds the hidden layers once for each vector."""
     total = torch.zeros_like(vectors, dtype=torch.float64)
     rows = data.n if model.family.coupled else max(64, 16 * _chunk_rows(model, VECTORS))  # d is wider than any layer
     for part in (part for batch in data.batches() for part in _chunks(batch, rows)):
@@ -209,7 +209,7 @@ def _summed_products(
 
 
 def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
-    """Σ wᵢℓᵢ of a batch, to differentiate."""
+    """Σ wᵢℓᵢ of a batch, differentiable."""
     if model.family.coupled:
         return coupled(model, predicted, batch.targets, batch.weight).objective
     losses = model.loss(predicted, batch.targets)
@@ -217,7 +217,7 @@ def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
 
 
 def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tensor]:
-    """The pull of every row's weight through all outputs, (n, d): for Cox's likelihood, score residuals."""
+    """The derivative of the gradient by every row's weight, (n, d); for Cox's likelihood, the score residuals."""
     batch = whole(data)
     parts = [rows.double() for _, rows in jacobian_batches(model, data)]
     slope = coupled(model, outputs(model, batch.inputs), batch.targets, batch.weight).slope
@@ -225,10 +225,12 @@ def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tens
 
 
 def _loss_gradients(model: Objective, batch: Batch) -> Tensor:
-    """∇ℓᵢ of training rows, each of weight one: (c, d)."""
+    """∇ℓᵢ of training rows, without their weights: (c, d)."""
     slope = loss_gradient(model, outputs(model, batch.inputs), batch.targets)
-    known = _known_pull(model, batch.inputs, slope)
-    return kept("gradient", model, lambda: _derived_pull(model, batch.inputs, slope)) if known is None else known
+    gradients = _closed_form_pull(model, batch.inputs, slope)
+    if gradients is not None:
+        return gradients
+    return kept("gradient", model, lambda: _derived_pull(model, batch.inputs, slope))
 
 
 def whole(data: TrainingSet) -> Batch:
@@ -238,7 +240,7 @@ def whole(data: TrainingSet) -> Batch:
 
 
 def _derived_jacobian(model: Objective, inputs: Inputs) -> Tensor:
-    """By autodiff."""
+    """The Jacobian (c, k, d) by automatic differentiation."""
 
     def at_once(rows: Inputs) -> Tensor:
         return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
@@ -250,16 +252,16 @@ def _derived_jacobian(model: Objective, inputs: Inputs) -> Tensor:
         return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
 
 
-def _known_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
-    """Jᵢᵀuᵢ by a Jacobian that the model knows; None where it knows none, or has too many outputs for it."""
+def _closed_form_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
+    """Jᵢᵀuᵢ by the model's closed-form Jacobian; None if it has none, or too many outputs for it to be cheap."""
     if model.jacobian is None or cotangents.shape[1] > FEW:
         return None
-    known = model.jacobian(inputs)
-    return torch.einsum("ckd,ck->cd", known, cotangents.to(known))
+    rows = model.jacobian(inputs)
+    return torch.einsum("ckd,ck->cd", rows, cotangents.to(rows))
 
 
 def _derived_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
-    """By autodiff."""
+    """Jᵢᵀuᵢ (c, d) by automatic differentiation."""
 
     def pull(theta: Tensor, row: Inputs, cotangent: Tensor) -> Tensor:
         return vjp(lambda at: _one_row(model, at, row), theta)[1](cotangent)[0]
@@ -280,39 +282,39 @@ def _gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tenso
     """First derivative; zero where the value does not depend on `at`."""
     if not value.requires_grad:
         return torch.zeros_like(at)
-    (found,) = torch.autograd.grad(value, at, cotangent, create_graph=keep, allow_unused=True)
-    return torch.zeros_like(at) if found is None else found
+    (derivative,) = torch.autograd.grad(value, at, cotangent, create_graph=keep, allow_unused=True)
+    return torch.zeros_like(at) if derivative is None else derivative
 
 
 def _pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
-    """Derivative of `value` in the direction of each of r cotangents, with one graph."""
+    """Products of r cotangents with the derivative of `value`, all from one graph."""
     if not value.requires_grad:
         return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device)
 
     def at_once(block: Tensor) -> Tensor | None:
-        (found,) = torch.autograd.grad(value, at, block, is_grads_batched=True, retain_graph=True, allow_unused=True)
-        return found
+        (rows,) = torch.autograd.grad(value, at, block, is_grads_batched=True, retain_graph=True, allow_unused=True)
+        return rows
 
     def one_by_one(block: Tensor) -> Tensor | None:
-        parts = [torch.autograd.grad(value, at, one, retain_graph=True, allow_unused=True)[0] for one in block]
+        parts = [torch.autograd.grad(value, at, row, retain_graph=True, allow_unused=True)[0] for row in block]
         return None if parts[0] is None else torch.stack(parts)
 
-    found = _first_that_works(at_once, one_by_one, cotangents)
-    return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device) if found is None else found
+    pulled = _first_that_works(at_once, one_by_one, cotangents)
+    return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device) if pulled is None else pulled
 
 
 def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
-    """Vectorised where the model allows it, else a loop; a failure of the loop is the user's to see."""
+    """Try the vectorised form, else the loop; a failure of the loop is raised."""
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
+            warnings.filterwarnings("ignore", "There is a performance drop")  # the numbers are right, only slower
             warnings.filterwarnings("ignore", "`torch.jit.script`")  # forward derivatives use it inside torch itself
             return at_once(argument)
     except torch.OutOfMemoryError as error:
         raise NumericalError(
             f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"
         ) from error
-    except Exception:  # a model may meet vectorised tensors with any error of its own
+    except Exception:  # with vectorised tensors a model may raise anything
         try:
             return one_by_one(argument)
         except (RuntimeError, NotImplementedError) as error:
@@ -320,7 +322,7 @@ def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any],
 
 
 def _finite(derivative: Tensor, of: str) -> Tensor:
-    """A derivative that is NaN or infinite is none."""
+    """Return the derivative, or raise if it is NaN or infinite."""
     bad = ~torch.isfinite(derivative).flatten(1).all(1)
     if bool(bad.any()):
         raise DerivativeError(
@@ -335,12 +337,12 @@ def _one_row(model: Objective, theta: Tensor, row: Inputs) -> Tensor:
 
 
 def _row_jacobian(model: Objective, row: Inputs) -> Tensor:
-    """(k, d) of one row, by plain backward passes."""
+    """The Jacobian (k, d) of one row, by plain backward passes."""
     with torch.enable_grad():
         theta = model.theta.detach().requires_grad_()
         predicted = model.predict(theta, row)[0]
         rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
-    return torch.stack([torch.zeros_like(theta) if found is None else found for found in rows]).detach()
+    return torch.stack([torch.zeros_like(theta) if row is None else row for row in rows]).detach()
 
 
 def _row_pull(model: Objective, row: Inputs, cotangent: Tensor) -> Tensor:
@@ -355,7 +357,7 @@ def _each_row(inputs: Inputs) -> Iterator[Inputs]:
 
 
 def _chunk_rows(model: Objective, vectors: int) -> int:
-    """How many rows at once, if each makes this many vectors of d float64 numbers."""
+    """How many rows to process at once, if each needs this many vectors of d float64 numbers."""
     row = max(1, 8 * vectors * model.theta.numel())
     if model.theta.device.type != "cpu":
         return max(1, CUDA_CHUNK_BYTES // row)
@@ -372,7 +374,9 @@ def _chunks(batch: Batch, size: int) -> Iterator[Batch]:
 
 def input_chunks(model: Objective, inputs: Inputs) -> Iterator[Inputs]:
     """Cut a batch of inputs so that its Jacobian fits in memory."""
-    k = outputs(model, take(inputs, slice(0, 2))).shape[1]  # two rows: one without an axis of rows may pass
+    k = outputs(model, take(inputs, slice(0, 2))).shape[
+        1
+    ]  # two rows, because some models drop the axis of a single row
     size = _chunk_rows(model, k)
     for a in range(0, len(leaves(inputs)[0]), size):
         yield take(inputs, slice(a, a + size))

@@ -1,25 +1,25 @@
 """Everything `rue` raises or warns with.
 
 RueError
-├── InputError (ValueError)         what was handed in
+├── InputError (ValueError)         an argument cannot be used
 │   ├── DataError                   rows, values and types of the data
 │   ├── ShapeError                  shapes that do not fit together
-│   ├── DeviceError                 tensors that live apart
-│   └── ModelError                  a model that cannot be audited as it stands
-│       └── OpaqueError             one whose parameters cannot be read: its predictions still can
+│   ├── DeviceError                 tensors on different devices
+│   └── ModelError                  a model that cannot be audited as it is
+│       └── OpaqueError             one whose parameters cannot be read; its predictions still can be audited
 ├── SettingError (ValueError)       settings that contradict each other or the problem
-├── FetchError (OSError)            a data set that is not at hand and could not be fetched
+├── FetchError (OSError)            a data set that is not on this machine and could not be downloaded
 └── NumericalError (ArithmeticError)
-    ├── NotConvergedError           an answer whose residual is too large to believe
-    ├── NotPositiveDefiniteError    curvature that cannot be inverted as it stands
+    ├── NotConvergedError           an answer whose residual is too large
+    ├── NotPositiveDefiniteError    a curvature that cannot be inverted as it is
     └── DerivativeError             a derivative the model does not have
-RueWarning (UserWarning)            believe the number, but read this first
+RueWarning (UserWarning)            the number holds, but its limits should be known
 └── CrowdedWarning                  too many effective parameters for the number of training rows
 """
 
 
 class RueError(Exception):
-    """Every error that `rue` raises on purpose: what was found and, where it was given apart, what to do.
+    """Every error that `rue` raises on purpose: the finding and, where given separately, the advice.
 
     >>> error = SettingError("a share of 0.05 cannot be kept", "allow at least 0.091")
     >>> str(error), error.finding
@@ -33,7 +33,7 @@ class RueError(Exception):
 
 
 class InputError(RueError, ValueError):
-    """What was handed in cannot be used."""
+    """An argument cannot be used."""
 
 
 class DataError(InputError):
@@ -45,11 +45,11 @@ class ShapeError(InputError):
 
 
 class DeviceError(InputError):
-    """Tensors live on different devices."""
+    """Tensors are on different devices."""
 
 
 class ModelError(InputError):
-    """The model cannot be audited as it stands."""
+    """The model cannot be audited as it is."""
 
 
 class OpaqueError(ModelError):
@@ -61,11 +61,11 @@ class SettingError(RueError, ValueError):
 
 
 class FetchError(RueError, OSError):
-    """A data set is not at hand and could not be fetched."""
+    """A data set is not on this machine and could not be downloaded."""
 
 
 class NumericalError(RueError, ArithmeticError):
-    """A number came out that should not be believed."""
+    """A computation gave a number that cannot be trusted."""
 
 
 class NotConvergedError(NumericalError):
@@ -73,7 +73,7 @@ class NotConvergedError(NumericalError):
 
 
 class NotPositiveDefiniteError(NumericalError):
-    """The curvature has directions that are flat or point downwards."""
+    """The curvature has eigenvalues that are zero or negative."""
 
 
 class DerivativeError(NumericalError):
@@ -81,7 +81,7 @@ class DerivativeError(NumericalError):
 
 
 class RueWarning(UserWarning):
-    """The number stands, but this should be read beside it."""
+    """The number holds, but the user should know this about it."""
 
 
 class CrowdedWarning(RueWarning):

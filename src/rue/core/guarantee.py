@@ -1,13 +1,13 @@
-"""Guarantee: what an interval, a set of classes or a policy promises, as words for people and as a value for code."""
+"""Guarantee: what an interval, a set of classes or a policy promises, as a sentence and as a value."""
 
 from typing import Literal
 
 Promise = Literal["guaranteed", "approximate", "none"]
-"""Proven under the assumptions that the words name; close to the level by experience; or nothing."""
+"""Proven under the assumptions that the sentence names; close to the level in experiments; or no promise."""
 
 
 class Guarantee(str):
-    """A sentence for people; code asks `promise` or `holds` and never reads the words.
+    """A sentence for people. Code reads `promise` or `holds`, never the words.
 
     >>> Guarantee("guaranteed at least 90 %, for exchangeable data", "guaranteed").holds
     True
@@ -17,10 +17,10 @@ class Guarantee(str):
     promise: Promise
 
     def __new__(cls, words: str, promise: Promise) -> "Guarantee":
-        """The words, and how much they promise."""
-        made = str.__new__(cls, words)
-        made.promise = promise
-        return made
+        """A sentence, and how much it promises."""
+        guarantee = str.__new__(cls, words)
+        guarantee.promise = promise
+        return guarantee
 
     def __getnewargs__(self) -> tuple[str, Promise]:  # type: ignore[override]  # a copy needs the promise too
         return str(self), self.promise
@@ -31,5 +31,5 @@ class Guarantee(str):
         return self.promise == "guaranteed"
 
     def also(self, words: str) -> "Guarantee":
-        """The same promise with a remark after it."""
+        """The same promise with these words appended."""
         return Guarantee(f"{self}{words}", self.promise)

@@ -1,6 +1,6 @@
-"""Derivatives of the training rows, kept while one fit lasts: many of its steps read the same ones.
+"""A cache for derivatives of the training rows during one fit, because many steps read the same ones.
 
-What is kept is what autodiff made, bit for bit: an audit gives the same numbers whether they fit in memory or not.
+Cached derivatives equal the computed ones bit for bit, so an audit gives the same numbers with or without the cache.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,15 +14,15 @@ from torch import Tensor
 from rue.core.concepts import Objective, TrainingSet
 from rue.core.memory import free_bytes
 
-MOST = 2**30  # bytes that are kept for one fit, at most,
-SHARE = 1 / 16  # of the free memory: other steps hold up to 12 times as much, and must not be refused for it
+MOST = 2**30  # limit of the cache in bytes for one fit
+SHARE = 1 / 16  # limit as a part of the free memory: other steps need up to 12 times as much and must find room
 
 Kind = Literal["Jacobian", "gradient"]
 
 
 @contextmanager
 def derivatives_kept(data: TrainingSet) -> Iterator[None]:
-    """Inside this block derivatives of these rows are made once for each model, where they fit; then they are freed."""
+    """Compute derivatives of these rows once per model inside this block, if they fit in memory; free them after."""
     outer = _open.get()
     token = _open.set(outer if outer is not None and outer.data is data else _Store(data))
     try:
@@ -33,7 +33,7 @@ def derivatives_kept(data: TrainingSet) -> Iterator[None]:
 
 @contextmanager
 def reading(data: TrainingSet, rows: slice) -> Iterator[None]:
-    """Inside this block derivatives are those of these training rows, whichever model is asked for them."""
+    """Declare that derivatives taken inside this block belong to these training rows."""
     store = _open.get()
     if store is None or store.data is not data:
         yield
@@ -46,7 +46,7 @@ def reading(data: TrainingSet, rows: slice) -> Iterator[None]:
 
 
 def kept(kind: Kind, model: Objective, make: Callable[[], Tensor]) -> Tensor:
-    """What `make` returns for the rows that are read now, or returned for them before."""
+    """The derivatives of the rows that are being read: cached ones if there are any, else those `make` computes."""
     store = _open.get()
     return make() if store is None or store.rows is None else store.of(kind, model, store.rows, make)
 
@@ -55,18 +55,18 @@ def kept(kind: Kind, model: Objective, make: Callable[[], Tensor]) -> Tensor:
 class _Table:
     """The derivatives of one model, by the rows they belong to."""
 
-    model: Objective  # held, so that its id is not another's
+    model: Objective  # a reference, so that its id is not given to another object
     fits: bool
     parts: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
 
 @dataclass
 class _Store:
-    """What is kept of one training set."""
+    """All derivatives that are cached for one training set."""
 
     data: TrainingSet
-    rows: slice | None = None  # that are read now
-    room: int | None = None  # bytes that are left, once it is known on which device
+    rows: slice | None = None  # the rows that are being read
+    room: int | None = None  # bytes left in the cache; None until the device is known
     tables: dict[tuple[Kind, int], _Table] = field(default_factory=dict)
 
     def of(self, kind: Kind, model: Objective, rows: slice, make: Callable[[], Tensor]) -> Tensor:
@@ -74,15 +74,15 @@ class _Store:
         place = (rows.start, rows.stop)
         if table is not None and place in table.parts:
             return table.parts[place]
-        made = make()
+        derivatives = make()
         if table is None:
-            table = self.tables[kind, id(model)] = _Table(model, self._fits(made))
+            table = self.tables[kind, id(model)] = _Table(model, self._fits(derivatives))
         if table.fits:
-            table.parts[place] = made
-        return made
+            table.parts[place] = derivatives
+        return derivatives
 
     def _fits(self, part: Tensor) -> bool:
-        """All rows or none, judged by the first that were read."""
+        """Whether the derivatives of all rows fit, judged by the size of the first part."""
         if self.room is None:
             self.room = min(MOST, int(SHARE * free_bytes(part.device)))
         needed = part[:1].nbytes * self.data.n

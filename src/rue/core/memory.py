@@ -1,15 +1,15 @@
-"""How much memory there is to work with."""
+"""How much memory is free."""
 
 import os
 from pathlib import Path
 
 import torch
 
-UNKNOWN = 2**33  # assumed where the system does not say
+UNKNOWN = 2**33  # bytes assumed where the system does not report its memory
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can be taken on a device now."""
+    """Memory that can be allocated on a device now."""
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + cached

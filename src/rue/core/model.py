@@ -1,4 +1,4 @@
-"""1. Model: what was trained, as two parts: the core, and the boundary between it and raw tables."""
+"""1. Model: a trained model in two parts, its numerical core and the boundary between the core and raw tables."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -23,35 +23,35 @@ from rue.core.concepts import (
 from rue.core.errors import ModelError
 
 Batches = Callable[["Model"], Iterator[Batch]]
-"""A pass over all training rows, as a model reads them."""
+"""A function that reads all training rows with a model, batch by batch."""
 
 Settle = Callable[[Any, Inputs, float, Callable[[Any], Iterator[Batch]] | None], Core]
-"""What only data can tell of a core, from it, a first batch, the sum of the weights and a pass over all rows."""
+"""Completes a core from data: takes the core, a first batch, the sum of the weights and a pass over all rows."""
 
 
 @dataclass(frozen=True)
 class Model:
     """What `rue.wrap` returns: a core with its boundary.
 
-    `theta`, `predict`, `loss` and `penalty` are the core's: what derivatives are taken of.
+    `theta`, `predict`, `loss` and `penalty` delegate to the core, which derivatives are taken of.
     """
 
     core: Core
     boundary: Boundary = field(repr=False)
-    said: Facts = field(default_factory=dict, repr=False)  # of the user's own estimator, for an audit's facts
-    estimator: Any = field(default=None, repr=False)  # as the user has it: copies of it may be trained
-    settle: Settle | None = field(default=None, repr=False)  # of cores that only data can complete
+    said: Facts = field(default_factory=dict, repr=False)  # facts about the user's estimator, for the audit's facts
+    estimator: Any = field(default=None, repr=False)  # the user's estimator, to train copies of it
+    settle: Settle | None = field(default=None, repr=False)  # for cores that need data to be complete
     no_objective: str | None = field(default=None, repr=False)  # why the core minimises none, and what to use instead
-    behind: Core | None = field(default=None, repr=False)  # the core as it was read, where a projection stands for it
+    behind: Core | None = field(default=None, repr=False)  # the original core, where `core` is its projection
     quick: Callable[[Any], TrainedObjective] | None = field(
         default=None, repr=False
-    )  # a smaller core, enough for a spread
-    blind: str | None = field(default=None, repr=False)  # why its own parts say nothing honest of its errors
-    balanced_by: str | None = None  # weights of training that labels alone do not tell
+    )  # makes a smaller core that is enough for a spread
+    blind: str | None = field(default=None, repr=False)  # why its parts cannot give honest left-out errors
+    balanced_by: str | None = None  # the class weights of training, where the labels alone do not determine them
 
     @property
     def objective(self) -> TrainedObjective:
-        """The core as what is differentiated; where it minimises no objective, an error says what to use instead."""
+        """The core as a differentiable objective; if it minimises none, an error says what to use instead."""
         if self.no_objective is not None:
             raise ModelError(self.no_objective)
         return cast(TrainedObjective, self.core)
@@ -86,7 +86,7 @@ class Model:
 
     @property
     def response(self) -> Response | None:
-        """What turns outputs into predictions."""
+        """The function from outputs to predictions; None where the outputs are the predictions."""
         return self.boundary.response
 
     @property
@@ -95,7 +95,7 @@ class Model:
         return self.boundary.classes
 
     def answer(self, inputs: Any) -> NDArray[Any] | None:
-        """What the user's own estimator predicts for raw inputs; None where the outputs are the prediction."""
+        """The user's own prediction for raw inputs; None where the outputs are the predictions."""
         return None if self.boundary.answer is None else self.boundary.answer(inputs)
 
     def read(self, inputs: Any) -> Inputs:
@@ -107,9 +107,9 @@ class Model:
         return self.boundary.read_targets(self.core, targets)
 
     def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> "Model":
-        """Settle what only data can tell (the outputs' shape, the scale of a mean); refuse what cannot be audited.
+        """Complete the model from data (shape of the outputs, scale of a mean loss), or raise if it cannot be audited.
 
-        `inputs` are a first batch, `batches` a pass over all training rows as a model reads them.
+        `inputs` are a first batch; `batches` reads all training rows with a model.
         """
         if self.settle is None:
             return self
@@ -117,12 +117,12 @@ class Model:
         return replace(self, core=self.settle(self.core, inputs, total_weight, passes))
 
     def seen_by(self, solver: Solver, data: TrainingSet) -> "Model":
-        """The model in the coordinates that a solver solves for; as it is where there is nothing to solve."""
+        """The model in the coordinates the solver works in; unchanged if the model has no objective."""
         if self.no_objective is not None:
             return self
         viewed = solver.view(self.objective, data)
         return self if viewed is self.core else replace(self, core=viewed, behind=self.core)
 
     def describe(self) -> Facts:
-        """What to say of the model in an audit's facts."""
+        """Entries about the model for an audit's facts."""
         return {**self.core.describe(), **self.said}

@@ -24,13 +24,13 @@ def leaves(tree: Any) -> list[Any]:
     >>> leaves({"a": [1, 2], "b": (3,)})
     [1, 2, 3]
     """
-    found: list[Any] = []
-    map_leaves(found.append, tree)
-    return found
+    collected: list[Any] = []
+    map_leaves(collected.append, tree)
+    return collected
 
 
 def take(tree: Any, rows: Any) -> Any:
-    """The same rows of every leaf: a slice, or numbers of rows.
+    """The same rows of every leaf; `rows` is a slice or an array of row numbers.
 
     >>> take({"a": "xyz"}, slice(0, 2))
     {'a': 'xy'}

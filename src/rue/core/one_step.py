@@ -1,4 +1,7 @@
-"""Every training row as a model says that was never shown the row, or its group: leverage and one Newton step."""
+"""Left-out predictions: what a model trained without a row, or its group, would predict for it.
+
+They follow from the row's leverage and one Newton step; nothing is trained again.
+"""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,28 +15,30 @@ from rue.core.errors import ModelError, NumericalError, SettingError
 from rue.core.memory import free_bytes
 from rue.core.nested import take
 
-COPIES = 4  # of all Jacobians that leaving groups out holds at the same time
+COPIES = 4  # of all Jacobians that are in memory at once when groups are left out
 Sole = Literal["refuse", "first order"]
 CLOSE = 1e-8  # a leverage this close to one: without the row the model is not determined
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The training rows without their own unit: to first order, exact for a linear model with squared error.
+    """Every training row with its own unit left out: an approximation, exact for a linear model with squared error.
 
-    With M = JH̃⁻¹Jᵀ and Λ, r the weighted curvature and slope of the unit's loss, all of one unit's rows together,
-    its parameters move by H̃⁻¹Jᵀ(I − ΛM)⁻¹r and its outputs by M(I − ΛM)⁻¹r.
+    For all rows of one unit together, let M = JH̃⁻¹Jᵀ, and let Λ and r be the weighted curvature and slope of the loss.
+    Without the unit the parameters move by H̃⁻¹Jᵀ(I − ΛM)⁻¹r and the unit's outputs by M(I − ΛM)⁻¹r.
     """
 
     fitted: Tensor = field(repr=False)  # (n, k), the model's own outputs
     prediction: Tensor = field(repr=False)  # (n, k), without the row's unit
-    slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f there, of weight one
+    slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f at that prediction, without the row's weight
     pull: Tensor = field(repr=False)  # (n, k), (I − ΛM)⁻¹r
-    reach: Tensor = field(repr=False)  # (n, k, k), the row's own block of M without its unit, M(I − ΛM)⁻¹
-    turn: Tensor = field(repr=False)  # (n, k, k), the row's own block of (I − MΛ)⁻¹: JH̃⁻¹ without the unit over with it
-    drawn: Tensor = field(repr=False)  # (n, k), Mr: the influence of its own unit on the row
-    share: Tensor = field(repr=False)  # (n,), the row's leverage, trace of its block of ΛM
-    residual: float  # of the solves
+    reach: Tensor = field(repr=False)  # (n, k, k), the row's block of M(I − ΛM)⁻¹, which is M without the unit
+    turn: Tensor = field(
+        repr=False
+    )  # (n, k, k), the row's block of (I − MΛ)⁻¹, which maps JH̃⁻¹ to that without the unit
+    drawn: Tensor = field(repr=False)  # (n, k), Mr: the influence of the row's own unit on its outputs
+    share: Tensor = field(repr=False)  # (n,), the leverage of the row: the trace of its block of ΛM
+    residual: float  # the largest relative residual of the solves
 
     @property
     def effective(self) -> float:
@@ -42,22 +47,26 @@ class LeftOut:
 
 
 def left_out(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole = "refuse") -> LeftOut:
-    """Leave every unit out, one at a time; `sole` says what becomes of one that alone determines its own fit."""
+    """Leave every unit out, one at a time.
+
+    A unit with leverage one alone determines its own fit. `sole` chooses what happens then: "refuse" raises, "first
+    order" uses the unit's influence without the factor (I − ΛM)⁻¹.
+    """
     if model.family.coupled:
         raise ModelError(
             "a row whose loss depends on the other rows cannot be left out by its own leverage; use LinearRUE with "
             'meat="HC0", whose influences are exact for it'
         )
     leave = _rows if data.units == data.n else _groups
-    found, residual = leave(model, data, inverse, sole)
-    prediction, share = found["fitted"] + found.pop("moved"), found.pop("share").sum(-1)
+    fields, residual = leave(model, data, inverse, sole)
+    prediction, share = fields["fitted"] + fields.pop("moved"), fields.pop("share").sum(-1)
     slope = torch.cat(
         [
             loss_gradient(model, prediction[batch.rows].to(model.theta.dtype), batch.targets).double()
             for batch in data.batches()
         ]
     )
-    return LeftOut(prediction=prediction, slope=slope, share=share, residual=residual, **found)
+    return LeftOut(prediction=prediction, slope=slope, share=share, residual=residual, **fields)
 
 
 def left_out_losses(model: Objective, data: TrainingSet, left: LeftOut) -> Tensor:
@@ -71,7 +80,7 @@ def left_out_losses(model: Objective, data: TrainingSet, left: LeftOut) -> Tenso
 
 
 def step_without(model: Objective, data: TrainingSet, inverse: Solving, rows: Tensor) -> Tensor:
-    """How the parameters (d,) move when some rows (s,) are left out together: H̃⁻¹Jᵀ(I − ΛM)⁻¹r of these rows."""
+    """The change H̃⁻¹Jᵀ(I − ΛM)⁻¹r of the parameters (d,) when some rows (s,) are left out together."""
     jacobians, losses = [], []
     for batch, jacobian in jacobian_batches(model, data):
         here = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)] - batch.rows.start
@@ -94,24 +103,24 @@ def leverage(jacobian: Tensor, inverse: Solving) -> tuple[Tensor, float]:
 
 
 def _rows(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[dict[str, Tensor], float]:
-    """Row by row, in batches."""
+    """Leave out single rows, in batches."""
     parts, residual = [], 0.0
     for batch, jacobian in jacobian_batches(model, data):
         fitted, slope, curvature = _loss(model, batch)
-        own, checked = leverage(jacobian, inverse)
+        leverages, checked = leverage(jacobian, inverse)
         residual = max(residual, checked)
-        parts.append({"fitted": fitted, **_without(own, curvature, slope, sole)})
+        parts.append({"fitted": fitted, **_without(leverages, curvature, slope, sole)})
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}, residual
 
 
 def _groups(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[dict[str, Tensor], float]:
-    """Unit by unit: rows of a group may lie anywhere, so the Jacobians of all are held."""
+    """Leave out groups. Rows of a group may be anywhere, so all Jacobians are in memory."""
     count = data.n * outputs(model, next(iter(data.batches())).inputs).shape[1]
     needed = COPIES * 8 * count * model.theta.numel()
     if needed > free_bytes(model.theta.device):
         raise SettingError(
             f"leaving groups out holds all {count} gradients of {model.theta.numel()} parameters, about "
-            f"{needed / 2**30:.1f} GiB; select= fewer parameters, or leave the groups away"
+            f"{needed / 2**30:.1f} GiB; select= fewer parameters, or audit without groups"
         )
     losses, jacobians = [], []
     for batch, jacobian in jacobian_batches(model, data):
@@ -126,16 +135,17 @@ def _groups(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -
     parts = []
     for members in order.split(torch.bincount(data.unit, minlength=data.units).tolist()):
         c = len(members)
-        own = rows[members].reshape(c * k, d) @ solved[members].reshape(c * k, d).T
-        found = _without(own[None], torch.block_diag(*curvature[members])[None], slope[members].reshape(1, c * k), sole)
-        parts.append({name: _by_row(value[0], c, k) for name, value in found.items()})
+        leverages = rows[members].reshape(c * k, d) @ solved[members].reshape(c * k, d).T
+        curvatures, slopes = torch.block_diag(*curvature[members]), slope[members].reshape(1, c * k)
+        fields = _without(leverages[None], curvatures[None], slopes, sole)
+        parts.append({name: _by_row(value[0], c, k) for name, value in fields.items()})
     back = torch.argsort(order)
     return {"fitted": fitted} | {name: torch.cat([part[name] for part in parts])[back] for name in parts[0]}, residual
 
 
-def _without(own: Tensor, curvature: Tensor, slope: Tensor, sole: Sole = "refuse") -> dict[str, Tensor]:
-    """The fields of `LeftOut` for M, Λ (c, s, s) and r (c, s), with all s outputs of a unit left out together."""
-    hat = curvature @ own
+def _without(leverages: Tensor, curvature: Tensor, slope: Tensor, sole: Sole = "refuse") -> dict[str, Tensor]:
+    """The fields of `LeftOut` from M, Λ (c, s, s) and r (c, s), with all s outputs of a unit left out together."""
+    hat = curvature @ leverages
     alone = torch.linalg.eigvals(hat).real.max(-1).values > 1 - CLOSE
     if bool(alone.any()) and sole == "refuse":
         raise NumericalError(
@@ -146,17 +156,17 @@ def _without(own: Tensor, curvature: Tensor, slope: Tensor, sole: Sole = "refuse
     turn = torch.linalg.inv(torch.eye(hat.shape[-1], dtype=hat.dtype, device=hat.device) - kept)  # (I − ΛM)⁻¹
     pull = (turn @ slope.unsqueeze(-1)).squeeze(-1)
     return {
-        "moved": (own @ pull.unsqueeze(-1)).squeeze(-1),
+        "moved": (leverages @ pull.unsqueeze(-1)).squeeze(-1),
         "pull": pull,
-        "reach": own @ turn,
+        "reach": leverages @ turn,
         "turn": turn.mT,
-        "drawn": (own @ slope.unsqueeze(-1)).squeeze(-1),
+        "drawn": (leverages @ slope.unsqueeze(-1)).squeeze(-1),
         "share": hat.diagonal(dim1=-2, dim2=-1),
     }
 
 
 def _by_row(values: Tensor, c: int, k: int) -> Tensor:
-    """What belongs to each of a unit's c rows: (c·k,) -> (c, k), and the blocks on the diagonal of (c·k, c·k)."""
+    """Values of a unit split by its c rows: (c·k,) -> (c, k), or (c·k, c·k) -> its diagonal blocks (c, k, k)."""
     if values.ndim == 1:
         return values.view(c, k)
     rows = torch.arange(c, device=values.device)
@@ -164,7 +174,7 @@ def _by_row(values: Tensor, c: int, k: int) -> Tensor:
 
 
 def _loss(model: Objective, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs (c, k), and the weighted slope (c, k) and curvature (c, k, k) of the loss there, in float64."""
+    """Outputs (c, k), and the weighted slope (c, k) and curvature (c, k, k) of the loss at them, in float64."""
     fitted = outputs(model, batch.inputs)
     slope = batch.weight[:, None] * loss_gradient(model, fitted, batch.targets).double()
     curvature = weighted_hessian(model, fitted, batch)

@@ -1,4 +1,4 @@
-"""A progress bar for work that lasts, and the way to silence it."""
+"""A progress bar for long work, and a way to silence it."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-PATIENCE = 1.5  # seconds before a bar appears: shorter work needs none
+PATIENCE = 1.5  # seconds before a bar appears
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def quiet() -> Iterator[None]:
 
 
 def track(label: str, items: Iterable[T], total: int | None = None) -> Iterator[T]:
-    """Hand on the items; once they have taken longer than `PATIENCE`, show how far they are."""
+    """Yield the items; show a progress bar once they have taken longer than `PATIENCE`."""
     if _silenced():
         yield from items
         return
@@ -50,7 +50,7 @@ def track(label: str, items: Iterable[T], total: int | None = None) -> Iterator[
 
 @contextmanager
 def waiting(label: str) -> Iterator[None]:
-    """Show that something of unknown length, such as a download, goes on inside this block."""
+    """Show a spinner while this block runs, for work of unknown length such as a download."""
     if _silenced():
         yield
         return

@@ -1,4 +1,4 @@
-"""Randomness that is explicit and local: seeds in, global state as it was."""
+"""Explicit, local randomness: generators from seeds, and the global random state left unchanged."""
 
 import random
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def generator(seed: int) -> torch.Generator:
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """Leave the random state of Python, NumPy and PyTorch after the block as it was before."""
+    """Restore the random state of Python, NumPy and PyTorch after the block."""
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  the global state is the point
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:

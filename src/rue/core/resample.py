@@ -1,7 +1,7 @@
-"""Which training sets might have been: random weights of the units, with mean one.
+"""Resamplers: random weights of the units, with mean one, that stand for other possible training sets.
 
-A unit is a training row, or a group of rows. Every resampler's weights have a covariance of the same form,
-scale · (I − shared · 11ᵀ/u), so that the variance of any linear statistic of them is known exactly.
+A unit is a training row, or a group of rows. The weights of every resampler have a covariance of the same form,
+scale · (I − shared · 11ᵀ/u), so that the variance of any linear statistic of the weights is exact.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class Multinomial:
             row.copy_(torch.bincount(torch.randint(units, (units,), generator=generator), minlength=units))
         return counts
 
-    def covariance(self, units: int) -> WeightCovariance:  # noqa: ARG002  the form is the family's
-        """I − 11ᵀ/u: the diagonal is (u − 1)/u, which the paper's proof of Claim 1 misprints."""
+    def covariance(self, units: int) -> WeightCovariance:  # noqa: ARG002  every resampler has this signature
+        """I − 11ᵀ/u. Its diagonal is (u − 1)/u; the paper's proof of Claim 1 has a misprint there."""
         return WeightCovariance(scale=1.0, shared=1.0)
 
     def member_factor(self, units: int) -> float:  # noqa: ARG002  as above
-        """Members vary as much as they should."""
+        """One: the members have the right variance."""
         return 1.0
 
 
@@ -42,34 +42,34 @@ class BayesianBootstrap:
         return units * waits / waits.sum(1, keepdim=True)
 
     def covariance(self, units: int) -> WeightCovariance:
-        """Slightly less than the bootstrap's."""
+        """That of the bootstrap times u/(u + 1)."""
         return WeightCovariance(scale=units / (units + 1), shared=1.0)
 
     def member_factor(self, units: int) -> float:  # noqa: ARG002  as above
-        """Members vary as much as they should."""
+        """One: the members have the right variance."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class Poisson:
-    """Independent counts: the size of the training set might have been otherwise too."""
+    """Independent Poisson counts: the size of the training set varies too."""
 
     def draw(self, units: int, members: int, generator: torch.Generator) -> Tensor:
         """Independent counts with mean one: (b, u)."""
         return torch.poisson(torch.ones(members, units, dtype=torch.float64), generator=generator)
 
     def covariance(self, units: int) -> WeightCovariance:  # noqa: ARG002  as above
-        """The identity: nothing is centred."""
+        """The identity, because the counts are independent."""
         return WeightCovariance(scale=1.0, shared=0.0)
 
     def member_factor(self, units: int) -> float:  # noqa: ARG002  as above
-        """Members vary as much as they should."""
+        """One: the members have the right variance."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class Jackknife:
-    """One unit left out at a time; with fewer members than units, a random choice of those left out."""
+    """One unit left out at a time; with fewer members than units, a random choice of units."""
 
     def draw(self, units: int, members: int, generator: torch.Generator) -> Tensor:
         """Zero for one unit and u/(u − 1) for the rest: (min(b, u), u)."""
@@ -79,11 +79,11 @@ class Jackknife:
         return weights
 
     def covariance(self, units: int) -> WeightCovariance:
-        """The jackknife's own variance, (u − 1)/u Σ (Tᵢ − T̄)²."""
+        """Scaled so that the variance is the jackknife's, (u − 1)/u Σ (Tᵢ − T̄)²."""
         return WeightCovariance(scale=units / (units - 1), shared=1.0)
 
     def member_factor(self, units: int) -> float:
-        """Training sets that differ in one unit only vary (u − 1)²/u times too little."""
+        """(u − 1)²/u: training sets that differ in one unit only vary that much less than independent ones."""
         return (units - 1) ** 2 / units
 
 
@@ -97,11 +97,11 @@ def variance(resampler: Resampler, values: Tensor) -> Tensor:
 
 
 def spread(resampler: Resampler, values: Tensor) -> Tensor:
-    """Values (..., u) turned so that products of two spreads are exact covariances."""
+    """Values (..., u) multiplied by a root of the weights' covariance: products of two results are covariances."""
     scale, shared = resampler.covariance(values.shape[-1])
     return scale**0.5 * (values - _keep(shared) * values.mean(-1, keepdim=True))
 
 
 def _keep(shared: float) -> float:
-    """I − shared·11ᵀ/u has the root I − keep·11ᵀ/u."""
+    """The number `keep` for which I − keep·11ᵀ/u is a root of I − shared·11ᵀ/u."""
     return 1.0 - float((1.0 - shared) ** 0.5)

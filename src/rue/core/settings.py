@@ -1,4 +1,4 @@
-"""Settings are objects, not their names or classes: checked before anything is computed."""
+"""Checks of settings before anything is computed: they must be objects, not names or classes."""
 
 from rue.core.errors import RueError, SettingError
 
@@ -11,7 +11,7 @@ WANTED = {
 
 
 def check_parts(**settings: object) -> None:
-    """Refuse what is not an object of its kind; None leaves the choice to the method.
+    """Raise for a setting that is not an object of the right kind; None leaves the choice to the method.
 
     >>> check_parts(curvature=None)
     """
@@ -22,7 +22,7 @@ def check_parts(**settings: object) -> None:
 
 
 def check_level(name: str, level: float, wrong: type[RueError] = SettingError) -> None:
-    """Refuse a level, a confidence or a rate that does not lie strictly between 0 and 1; `wrong` is what is raised.
+    """Raise `wrong` if a level, a confidence or a rate is not strictly between 0 and 1.
 
     >>> check_level("level", 0.9)
     """

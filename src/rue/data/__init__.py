@@ -1,4 +1,4 @@
-"""Training rows and new inputs as models read them: batches, tokens, points to measure distances between."""
+"""Training rows and new inputs as models read them: batches, tokens, and points for distances."""
 
 from rue.data.rows import Data
 

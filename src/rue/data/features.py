@@ -1,4 +1,4 @@
-"""Inputs as points in a Euclidean space, for the methods that measure distances there."""
+"""Inputs as points in a Euclidean space, for methods that measure distances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,22 +11,22 @@ from rue.core.concepts import LEVELS, POINTS, Inputs, TrainingSet
 from rue.core.errors import ShapeError
 from rue.core.nested import leaves
 
-LEVELS_KEPT = 10  # of a category, the most frequent: others are none of them
+LEVELS_KEPT = 10  # most frequent levels of a category that get a column; the others have zeros in all of them
 
 
 @dataclass(frozen=True)
 class Standardiser:
-    """Mean and deviation of the training rows' columns; a constant column is only centred.
+    """Mean and standard deviation of the columns of the training rows; a constant column is only centred.
 
-    A column with missing values gets one beside it that says where they are, the mean standing in for them. The last
-    columns may be levels, numbers that only name a category: each of the usual ones becomes a column of yes and no.
+    Missing values are replaced by the mean, and a column of zeros and ones marks them. The last columns may be levels,
+    numbers that only name a category: each frequent level becomes a column of zeros and ones.
     """
 
     mean: Array = field(repr=False)
     scale: Array = field(repr=False)
-    fill: Array | float = field(default=0.0, repr=False)  # (p,), what stands in for missing numbers
-    gaps: tuple[int, ...] = field(default=(), repr=False)  # the columns among them whose gaps are told
-    levels: tuple[Array, ...] = field(default=(), repr=False)  # of each of the last columns, those that are usual
+    fill: Array | float = field(default=0.0, repr=False)  # (p,), replaces missing numbers
+    gaps: tuple[int, ...] = field(default=(), repr=False)  # the columns with missing values, which get a marker column
+    levels: tuple[Array, ...] = field(default=(), repr=False)  # the frequent levels of each of the last columns
 
     @classmethod
     def of(cls, values: Array, named: int = 0) -> "Standardiser":
@@ -52,7 +52,7 @@ class Standardiser:
         return np.asarray((self.wide(values) - self.mean) / self.scale)
 
     def wide(self, values: Array) -> Array:
-        """Columns of numbers alone: gaps filled and told, levels as yes and no."""
+        """Columns before scaling: missing values filled and marked, levels as zeros and ones."""
         lost = np.isnan(values)
         if not (self.gaps or self.levels or lost.any()):
             return values
@@ -63,14 +63,14 @@ class Standardiser:
 
 
 def _usual(column: Array) -> Array:
-    """The most frequent levels; of two, one column tells them apart."""
-    found, counts = np.unique(column, return_counts=True)
-    kept: Array = found[np.lexsort((found, -counts))][:LEVELS_KEPT]
-    return kept[:1] if len(found) == 2 else kept
+    """The most frequent levels; only one if there are two, because one column is enough for two levels."""
+    levels, counts = np.unique(column, return_counts=True)
+    kept: Array = levels[np.lexsort((levels, -counts))][:LEVELS_KEPT]
+    return kept[:1] if len(levels) == 2 else kept
 
 
 def training_points(data: TrainingSet) -> tuple[Standardiser, Array]:
-    """The standardised coordinates of the training rows (n, p), and how to find those of new inputs."""
+    """A standardiser for inputs, and the standardised coordinates (n, p) of the training rows."""
     parts = [coordinates(batch.inputs) for batch in data.batches()]
     widths = sorted({part.shape[1] for part in parts})
     if len(widths) > 1:
@@ -85,9 +85,9 @@ def training_points(data: TrainingSet) -> tuple[Standardiser, Array]:
 
 
 def coordinates(inputs: Inputs) -> Array:
-    """All parts of the inputs side by side, or those that say they are the points and the levels: (c, p)."""
-    seen = [inputs[name] for name in (POINTS, LEVELS) if name in inputs] if _pointed(inputs) else inputs
-    parts: list[Any] = [leaf.detach().cpu().double().reshape(len(leaf), -1).numpy() for leaf in leaves(seen)]
+    """All parts of the inputs side by side (c, p); only `POINTS` and `LEVELS`, if the inputs have these keys."""
+    used = [inputs[name] for name in (POINTS, LEVELS) if name in inputs] if _pointed(inputs) else inputs
+    parts: list[Any] = [leaf.detach().cpu().double().reshape(len(leaf), -1).numpy() for leaf in leaves(used)]
     return np.concatenate(parts, axis=1)
 
 

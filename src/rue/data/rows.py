@@ -1,4 +1,4 @@
-"""Training rows and audited inputs: arrays, tensors, data frames, datasets and loaders, read the same on every pass."""
+"""Reads training rows and audited inputs from arrays, tensors, frames, datasets and loaders, the same on every pass."""
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ from rue.models.admission import admit
 
 BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
-LABELS = ("labels", "label")  # what the targets are called in a batch that is a dict
+LABELS = ("labels", "label")  # keys of the targets in a batch that is a dict
 
 PassOverRows = Callable[[], Iterator[tuple[Inputs, Any]]]
 
@@ -28,7 +28,7 @@ PassOverRows = Callable[[], Iterator[tuple[Inputs, Any]]]
 class Data:
     """Training rows with an optional weight for each and the group (patient, site, sequence) it belongs to.
 
-    `weight` multiplies a row's loss; `group` makes the group, not the row, what might have been otherwise.
+    `weight` multiplies a row's loss; with `group`, whole groups and not rows are resampled and left out.
     `X` may be a `Dataset` or `DataLoader` that yields (inputs, targets), or a dict with "labels" inside; `y` is then
     left out, and `weight` and `group` have one entry for each row of the dataset.
     """
@@ -44,7 +44,7 @@ class Rows:
     """The training rows, read by a model."""
 
     n: int
-    ids: Tensor = field(repr=False)  # (n,), the row's number in the user's own data
+    ids: Tensor = field(repr=False)  # (n,), the number of the row in the user's data
     weight: Tensor = field(repr=False)  # (n,) float64
     unit: Tensor = field(repr=False)  # (n,), its resampling unit
     units: int
@@ -121,7 +121,7 @@ def _as_data(data: Any) -> Data:
 
 
 def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
-    """How to read the rows, the identity of each row that is read, and how many the source has."""
+    """A function that reads the rows, the number of each row in the source, and how many rows the source has."""
     if isinstance(data.X, Dataset | DataLoader):
         if data.y is not None:
             raise DataError("a Dataset or DataLoader already yields targets; leave y out")
@@ -188,7 +188,7 @@ def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], An
     """Draw a loader's indices once, whatever its sampler, and leave its generators as they were."""
     if isinstance(source, DataLoader) and isinstance(source.dataset, IterableDataset):
         with _generators_untouched(source):
-            stream = list(source)  # a stream has no row numbers: it is kept as it came
+            stream = list(source)  # a stream has no row numbers, so it is kept in memory in its order
         return [[i] for i in range(len(stream))], lambda items: items[0], stream
     if isinstance(source, IterableDataset):
         stream = [source_item for source_item in source]  # noqa: C416  list() would ask for a length
@@ -209,9 +209,9 @@ def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], An
 
 
 def _samplers(owner: Any) -> list[Any]:
-    """A loader, its samplers, and theirs."""
+    """A loader, its samplers, and their samplers."""
     inner = [getattr(owner, name, None) for name in ("sampler", "batch_sampler")]
-    return [owner, *(found for part in inner if part is not None for found in _samplers(part))]
+    return [owner, *(sampler for part in inner if part is not None for sampler in _samplers(part))]
 
 
 @contextmanager
@@ -232,9 +232,9 @@ def _fetch(dataset: Any, collate: Callable[[list[Any]], Any], indices: list[Any]
 def _pair(batch: Any) -> tuple[Any, Any]:
     if isinstance(batch, tuple | list) and len(batch) == 2 and not _labels(batch[0]):
         return batch[0], batch[1]
-    found = _labels(batch)
-    if len(found) == 1:
-        return _without_labels(batch), batch[found[0]]
+    labels = _labels(batch)
+    if len(labels) == 1:
+        return _without_labels(batch), batch[labels[0]]
     kind = type(batch).__name__ + (f" of length {len(batch)}" if isinstance(batch, tuple | list) else "")
     kind += f" with {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else ""
     raise DataError(
@@ -244,14 +244,14 @@ def _pair(batch: Any) -> tuple[Any, Any]:
 
 
 def _labels(batch: Any) -> list[str]:
-    """What the targets are called in a batch that has them inside."""
+    """The keys of the targets in a batch that is a dict with targets."""
     return [name for name in LABELS if name in batch] if isinstance(batch, Mapping) else []
 
 
 def _without_labels(inputs: Any) -> Any:
-    """The parts of a dict that a model takes: given its labels, it would compute a loss."""
-    found = _labels(inputs)
-    return {name: part for name, part in inputs.items() if name not in found} if found else inputs
+    """Inputs without their labels: a model that gets labels would compute a loss."""
+    labels = _labels(inputs)
+    return {name: part for name, part in inputs.items() if name not in labels} if labels else inputs
 
 
 def _length(tree: Any) -> int:
@@ -259,7 +259,7 @@ def _length(tree: Any) -> int:
     if not parts:
         raise DataError("the data is empty; give at least one array")
     if any(leaf.dim() == 0 for leaf in parts):
-        raise ShapeError("a scalar was found where rows were expected; the first axis must be the rows")
+        raise ShapeError("a part of the data is a scalar, expected rows; the first axis must be the rows")
     lengths = {len(leaf) for leaf in parts}
     if len(lengths) > 1:
         raise ShapeError(f"the parts of the inputs have {sorted(lengths)} rows; every part needs the same rows")
@@ -290,8 +290,8 @@ def _weights(weight: Any, n: int) -> Tensor:
 
 
 def _units(group: Any, n: int, ids: Tensor) -> tuple[Tensor, int]:
-    """Which unit each row that was read belongs to: its group, else the row itself, also where it is read twice."""
-    from pandas import factorize  # tells 1 from "1", and knows every kind of missing label
+    """The unit of each row that was read, and their number: its group, else the row's number, also if read twice."""
+    from pandas import factorize  # distinguishes 1 from "1", and recognises every kind of missing label
 
     labels = ids.numpy() if group is None else _group_labels(group, n)[ids]
     codes, present = factorize(labels, sort=group is None)

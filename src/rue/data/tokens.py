@@ -1,8 +1,8 @@
-"""Predictions for every token of a sequence, with the sequence as what might have been otherwise.
+"""Predictions for every token of a sequence, where whole sequences are the resampling units.
 
-Two forms that agree. Tokens as rows: `AtPosition(net)` with `rows(inputs, labels)`; the audit is of single tokens.
-Sequences as rows: `Flattened(net)` with `summed("cross_entropy")`; the audit is of all tokens of a sequence together,
-their covariances included, and all sequences are padded to one length.
+There are two forms that agree. Tokens as rows: `AtPosition(net)` with `rows(inputs, labels)` audits single tokens.
+Sequences as rows: `Flattened(net)` with `summed("cross_entropy")` audits all tokens of a sequence together, including
+their covariances; all sequences must be padded to one length.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from rue.data.rows import Data
 from rue.losses import Loss, as_loss
 from rue.models.torch.calling import arguments, audited_output
 
-IGNORED = -100  # torch's and transformers' label of a token that counts nothing
+IGNORED = -100  # the label that torch and transformers use for tokens to ignore
 
 
 class AtPosition(nn.Module):
@@ -61,7 +61,7 @@ class Flattened(nn.Module):
         self.net = net
 
     def forward(self, *positional: Any, **named: Any) -> Tensor:
-        """As the net takes them."""
+        """Outputs (m, length · k) for inputs in the form that the net takes."""
         return _token_outputs(self.net, named or (positional[0] if len(positional) == 1 else positional)).flatten(1)
 
 
@@ -83,9 +83,9 @@ def rows(inputs: Any, labels: Any, ignore: int = IGNORED) -> Data:
 
 
 def places(inputs: Any, where: Any = None) -> dict[str, Any]:
-    """Inputs for `AtPosition`: a row for each token where the mask (n, length) says so, sequence by sequence.
+    """Inputs for `AtPosition`: a row for each token where the mask (n, length) is true, sequence by sequence.
 
-    Without a mask it is the inputs' own "attention_mask", or else every token.
+    The default mask is the inputs' "attention_mask" if there is one, else every token.
     """
     if where is None:
         where = inputs.get("attention_mask") if hasattr(inputs, "get") else None
@@ -104,7 +104,7 @@ def places(inputs: Any, where: Any = None) -> dict[str, Any]:
 
 
 def summed(loss: str | Loss | Callable[..., Tensor], ignore: int = IGNORED) -> Loss:
-    """The loss of a sequence, for `Flattened`: the sum over its tokens but for those labelled `ignore`.
+    """The loss of a sequence, for `Flattened`: the sum over its tokens, except those labelled `ignore`.
 
     >>> summed("cross_entropy").value(torch.zeros(1, 6), torch.tensor([[0, 1, -100]]))  # 2 log 2
     tensor([1.3863])

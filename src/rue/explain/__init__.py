@@ -1,4 +1,4 @@
-"""Why a prediction is uncertain: which training rows, and whether they are too few or fitted badly."""
+"""Explains why a prediction is uncertain: which training rows decide, and whether they are few or fitted badly."""
 
 from rue.explain.explanation import Explanation, Explanations
 

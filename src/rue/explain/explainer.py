@@ -1,4 +1,4 @@
-"""From audited inputs to explanations, a block at a time: never more than a few numbers for each of some pairs."""
+"""Makes explanations of audited inputs, a block at a time to limit memory."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ from rue.explain.missed import Missed, missed
 from rue.explain.people import TrainingTable
 from rue.explain.target import Target
 
-CELLS = 2**21  # pairs of audited and training rows looked at together
+CELLS = 2**21  # pairs of audited and training rows in memory at once
 
 
 @dataclass(frozen=True)
 class Explainer:
-    """A lens, and the training rows as people know them."""
+    """A lens, which computes influences, and the training rows as the user knows them."""
 
     lens: Lens = field(repr=False)
     training: TrainingTable = field(repr=False)
@@ -34,12 +34,12 @@ class Explainer:
 
     @classmethod
     def of(cls, lens: Lens, model: Model, noun: str | None) -> "Explainer":
-        """Look at a model through its lens."""
+        """The explainer of a model with a lens; `noun` is the user's word for the units."""
         plain = "training rows" if lens.data.source.group is None else "groups"
         return cls(lens, TrainingTable(lens.data, noun or plain), missed(lens, model))
 
     def __call__(self, chunks: Iterable[Inputs], rows: Whole, target: Target) -> Iterator[list[Explanation]]:
-        """Explanations of the wanted rows (s,), which rise, with what is explained of each."""
+        """Explanations of the wanted rows (s,), which must be in ascending order, for the numbers in `target`."""
         start, together = 0, max(1, CELLS // self.lens.data.n)
         for chunk in chunks:
             stop = start + len(leaves(chunk)[0])
@@ -78,27 +78,27 @@ class Explainer:
         ]
 
     def _split(self, sight: Sight, output: Whole) -> list[Standings | None]:
-        """Scarcity and misfit of each input beside training rows, by the output that is explained of it."""
-        found: list[Standings | None] = [None] * len(output)
-        for one in np.unique(output):
-            usual = self.lens.usual(int(one))
+        """Scarcity and misfit of each input compared with training rows, for the output that is explained."""
+        standings: list[Standings | None] = [None] * len(output)
+        for column in np.unique(output).tolist():
+            usual = self.lens.usual(column)
             if usual is None:
                 continue
-            rows = np.flatnonzero(output == one)
-            residual, weight = of_output(self.lens.residual, int(one)), self.lens.data.weight.numpy()
+            rows = np.flatnonzero(output == column)
+            residual, weight = of_output(self.lens.residual, column), self.lens.data.weight.numpy()
             local = misfit(sight.similarity[rows], residual, weight, usual.power)
             for j, value in zip(rows, local, strict=True):
                 density = _standing(float(sight.density[j]), usual.density, 1)
-                found[j] = Standings(density, _standing(float(value), usual.misfit, 2), len(usual.density))
-        return found
+                standings[j] = Standings(density, _standing(float(value), usual.misfit, 2), len(usual.density))
+        return standings
 
     def _leave(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
-        """Asked for later, whatever mode torch is in then."""
+        """The change of the prediction without these training rows; it may be called later, in any mode of torch."""
         with untouched(), torch.inference_mode(False):
             return self.lens.without(inputs, contrast, rows)
 
 
 def _standing(value: float, usual: Array, power: int) -> Standing:
-    """A variance goes with scarcity and with the square of a misfit."""
+    """A value compared with the usual ones; a variance grows with scarcity (power 1) and squared misfit (power 2)."""
     middle = max(float(np.median(usual)), float(np.finfo(np.float64).tiny))
     return Standing(float(value), 100 * float((usual < value).mean()), (float(value) / middle) ** power)

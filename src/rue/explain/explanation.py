@@ -1,4 +1,4 @@
-"""Explanation: why one prediction is uncertain; Explanations: the same of many, condensed."""
+"""Explanation: why one prediction is uncertain. Explanations: the same for many predictions, condensed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,18 +23,18 @@ UNUSUAL = 1.5  # times the usual variance from which a reason is worth naming
 
 
 class Standing(NamedTuple):
-    """A value beside those of the training rows, each left out."""
+    """A value compared with those of the training rows, each left out."""
 
     value: float
-    percentile: float  # of them lie below it
-    times: float  # what it makes of a variance, where their median makes one
+    percentile: float  # of the training rows have a smaller value
+    times: float  # the factor by which it changes a variance, compared with the median training row
 
 
 class Standings(NamedTuple):
     """The two reasons, and how many training rows they are compared with."""
 
-    density: Standing  # the larger the scarcer are similar rows
-    misfit: Standing  # the larger the worse similar rows were fitted
+    density: Standing  # the larger, the scarcer similar rows are
+    misfit: Standing  # the larger, the worse similar rows were fitted
     compared: int
 
 
@@ -42,8 +42,8 @@ class Standings(NamedTuple):
 class Explanation:
     """Which training units decide how far one prediction would change, and why it would.
 
-    Contributions sum to `variance`. With k(x, xᵢ) the kernel and rᵢ the residual, the paper's rᵢ²k(x, xᵢ) is what they
-    are before centring. `change` is the change of the prediction were the unit left out.
+    Contributions sum to `variance`. Before centring they are the paper's rᵢ²k(x, xᵢ), with the kernel k(x, xᵢ) and the
+    residual rᵢ. `change` is the change of the prediction if the unit were left out.
     """
 
     row: int  # of the audited inputs
@@ -55,15 +55,15 @@ class Explanation:
     pull: Array = field(repr=False)  # (u,), before centring: pull² is the paper's rᵢ²k
     similarity: Array = field(repr=False)  # (n,), of every training row, from 0 to 1
     kernel: Array = field(repr=False)  # (n,), k(x, xᵢ)
-    residual: Array = field(repr=False)  # (n,), what the model misses each training row by without it, and
-    kind: MissKind  # as which number: an error, what a label's probability lacks, or the slope of the loss
-    split: Standings | None  # None where training rows cannot be left out
+    residual: Array = field(repr=False)  # (n,), the left-out error of each training row
+    kind: MissKind  # the kind of this number: an error, one minus a label's probability, or the slope of the loss
+    split: Standings | None  # None if training rows cannot be left out
     training: TrainingTable = field(repr=False)
-    leave: Callable[[Whole], float] = field(repr=False)  # rows (s,) of training out, together
-    whose: str = MODEL  # whose influences and errors: of whoever stands in for a model that only predicts
+    leave: Callable[[Whole], float] = field(repr=False)  # the change when training rows (s,) are left out together
+    whose: str = MODEL  # the model of these influences and errors: the audited one, or a substitute for it
 
     def without(self, units: ArrayLike) -> float:
-        """By how much the prediction would change were these units (s,) left out together, as `order[:10]`."""
+        """The change of the prediction if these units (s,), such as `order[:10]`, were left out together."""
         chosen = np.atleast_1d(np.asarray(units))
         if chosen.dtype == bool and chosen.shape == self.contribution.shape:
             chosen = np.flatnonzero(chosen)
@@ -90,34 +90,34 @@ class Explanation:
 
     @property
     def label(self) -> NDArray[Any]:
-        """The user's own name of each unit: its row's id, or its group (u,)."""
+        """The user's name of each unit (u,): the id of its row, or its group."""
         return self.training.label
 
     @cached_property
     def order(self) -> Whole:
-        """Units by falling contribution: (u,)."""
+        """Units by decreasing contribution: (u,)."""
         return np.argsort(-self.contribution, kind="stable")
 
     @property
     def share(self) -> Array:
-        """Contributions as parts of one: (u,)."""
+        """Contributions as fractions of the variance: (u,)."""
         return self.contribution / self.variance if self.variance > 0 else np.zeros_like(self.contribution)
 
     @cached_property
     def half(self) -> int:
         """How many units make up half of the variance."""
-        if self.variance <= (np.finfo(np.float64).eps * self.prediction) ** 2:  # nothing but rounding
+        if self.variance <= (np.finfo(np.float64).eps * self.prediction) ** 2:  # only rounding error
             return 0
         return int(np.searchsorted(np.cumsum(self.share[self.order]), 0.5) + 1)
 
     @cached_property
     def representative(self) -> Whole:
-        """Of each unit the row that bears most on the prediction: (u,)."""
+        """The row of each unit with the largest effect on the prediction: (u,)."""
         return self.training.largest(self.kernel * self.residual**2 + np.finfo(float).tiny * self.similarity)
 
     @property
     def reason(self) -> Reason:
-        """Which of the two makes more of the variance: it is about scarcity times squared misfit (Claim 1)."""
+        """The reason that raises the variance more; the variance is about scarcity times squared misfit (Claim 1)."""
         if self.split is None:
             return "not known"
         few, bad = self.split.density.times, self.split.misfit.times
@@ -136,7 +136,7 @@ class Explanation:
 
         units = self.order[:top]
         rows = self.representative[units]
-        found = pd.DataFrame(
+        table = pd.DataFrame(
             {
                 self.training.called: self.label[units],
                 "share": self.share[units],
@@ -146,8 +146,8 @@ class Explanation:
                 "residual": self.residual[rows],
             }
         )
-        own = self.training.columns(rows)
-        return found if own is None else pd.concat([found, own.reset_index(drop=True)], axis=1)
+        columns = self.training.columns(rows)
+        return table if columns is None else pd.concat([table, columns.reset_index(drop=True)], axis=1)
 
     def __str__(self) -> str:
         return self.sentence
@@ -155,7 +155,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Explanations:
-    """Many rows explained, of each the t units that contribute most: (s, t), and numbers (s,)."""
+    """Explanations of s rows, each with the t units that contribute most: arrays (s, t), and numbers (s,)."""
 
     row: Whole = field(repr=False)  # of the audited inputs
     of: tuple[str, ...] = field(repr=False)
@@ -173,7 +173,7 @@ class Explanations:
     misfit: Array | None = field(repr=False)
     misfit_percentile: Array | None = field(repr=False)
     misfit_times: Array | None = field(repr=False)
-    compared: Whole = field(repr=False)  # training rows behind the percentiles; zero where there are none
+    compared: Whole = field(repr=False)  # number of training rows behind the percentiles; zero without percentiles
     reason: tuple[Reason, ...] = field(repr=False)
     sentence: tuple[str, ...] = field(repr=False)
     training: TrainingTable = field(repr=False)
@@ -185,32 +185,32 @@ class Explanations:
         """One line for each explained row: the reason, its percentiles, and the units that decide."""
         import pandas as pd
 
-        found: dict[str, Any] = {"row": self.row, "reason": self.reason, "half_of_the_spread": self.half}
+        columns: dict[str, Any] = {"row": self.row, "reason": self.reason, "half_of_the_spread": self.half}
         if self.density_percentile is not None and self.misfit_percentile is not None:
-            found |= {"density_percentile": self.density_percentile, "misfit_percentile": self.misfit_percentile}
-        found[f"largest_{self.training.called}"] = self.training.label[self.unit[:, 0]]
-        found["largest_share"] = self.share[:, 0]
-        found["sentence"] = self.sentence
-        return pd.DataFrame(found)
+            columns |= {"density_percentile": self.density_percentile, "misfit_percentile": self.misfit_percentile}
+        columns[f"largest_{self.training.called}"] = self.training.label[self.unit[:, 0]]
+        columns["largest_share"] = self.share[:, 0]
+        columns["sentence"] = self.sentence
+        return pd.DataFrame(columns)
 
     @classmethod
-    def of_each(cls, found: list["Explanation"], top: int) -> "Explanations":
-        """Keep of every explanation what a table or a card shows."""
-        units = np.stack([one.order[:top] for one in found])
-        rows = np.stack([one.representative[one.order[:top]] for one in found])
-        split = all(one.split is not None for one in found)
+    def of_each(cls, explained: list["Explanation"], top: int) -> "Explanations":
+        """Keep the parts of every explanation that a table or a card shows."""
+        units = np.stack([each.order[:top] for each in explained])
+        rows = np.stack([each.representative[each.order[:top]] for each in explained])
+        split = all(each.split is not None for each in explained)
 
         def listed(name: str, at: Whole) -> Array:
-            return np.stack([getattr(one, name)[chosen] for one, chosen in zip(found, at, strict=True)])
+            return np.stack([getattr(each, name)[chosen] for each, chosen in zip(explained, at, strict=True)])
 
         def standing(name: str, part: str) -> Array | None:
-            return np.array([getattr(getattr(one, name), part) for one in found]) if split else None
+            return np.array([getattr(getattr(each, name), part) for each in explained]) if split else None
 
         return cls(
-            row=np.array([one.row for one in found]),
-            of=tuple(one.of for one in found),
-            variance=np.array([one.variance for one in found]),
-            half=np.array([one.half for one in found]),
+            row=np.array([each.row for each in explained]),
+            of=tuple(each.of for each in explained),
+            variance=np.array([each.variance for each in explained]),
+            half=np.array([each.half for each in explained]),
             unit=units,
             representative=rows,
             share=listed("share", units),
@@ -223,23 +223,25 @@ class Explanations:
             misfit=standing("misfit", "value"),
             misfit_percentile=standing("misfit", "percentile"),
             misfit_times=standing("misfit", "times"),
-            compared=np.array([0 if one.split is None else one.split.compared for one in found]),
-            reason=tuple(one.reason for one in found),
-            sentence=tuple(one.sentence for one in found),
-            training=found[0].training,
+            compared=np.array([0 if each.split is None else each.split.compared for each in explained]),
+            reason=tuple(each.reason for each in explained),
+            sentence=tuple(each.sentence for each in explained),
+            training=explained[0].training,
         )
 
     @classmethod
     def joined(cls, parts: list["Explanations"]) -> "Explanations":
-        """One after the other."""
+        """All explanations of several parts, in their order."""
 
         def values(name: str) -> Any:
-            found = [getattr(part, name) for part in parts]
+            fields = [getattr(part, name) for part in parts]
             if name == "training":
-                return found[0]
-            if any(one is None for one in found):
+                return fields[0]
+            if any(field is None for field in fields):
                 return None
-            return tuple(x for one in found for x in one) if isinstance(found[0], tuple) else np.concatenate(found)
+            if isinstance(fields[0], tuple):
+                return tuple(value for field in fields for value in field)
+            return np.concatenate(fields)
 
         return cls(**{name: values(name) for name in cls.__dataclass_fields__})
 

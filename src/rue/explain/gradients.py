@@ -1,4 +1,4 @@
-"""How training rows bear on a prediction of a model with one objective: gradients in the metric of its curvature."""
+"""The effect of training rows on a prediction, by gradients in the metric of the curvature of one objective."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,14 +20,14 @@ from rue.data.rows import Rows
 from rue.explain.lens import ALL, MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows
 
-HELD = 2**24  # entries of Jacobians held at once
+HELD = 2**24  # entries of Jacobians in memory at once
 
 
 @dataclass(frozen=True)
 class GradientLens:
-    """a(x, xᵢ) = J(x) H̃⁻¹ J(xᵢ)ᵀ, read anew for each batch of inputs: nothing of size n×d is held."""
+    """Computes a(x, xᵢ) = J(x) H̃⁻¹ J(xᵢ)ᵀ for each batch of inputs, without storing anything of size n×d."""
 
-    model: Objective = field(repr=False)  # at rest: the audited model, or its tangent
+    model: Objective = field(repr=False)  # at its minimum: the audited model, or its refitted tangent
     data: Rows = field(repr=False)
     inverse: Inverse = field(repr=False)
     resampler: Resampler
@@ -35,23 +35,23 @@ class GradientLens:
 
     @property
     def whose(self) -> str:
-        """Who is looked at."""
+        """The model that is explained, in words."""
         return MODEL
 
     @cached_property
     def residual(self) -> Array:
-        """Left-out slopes; where rows cannot be left out, the slopes as fitted."""
+        """Left-out slopes; the fitted slopes if rows cannot be left out."""
         return _array(self._slopes if self._left is None else self._left.slope)
 
     @cached_property
     def prediction(self) -> Array:
-        """Left-out outputs; where rows cannot be left out, those as fitted."""
+        """Left-out outputs; the fitted outputs if rows cannot be left out."""
         if self._left is not None:
             return _array(self._left.prediction)
         return _array(torch.cat([outputs(self.model, batch.inputs) for batch in self.data.batches()]))
 
     def usual(self, output: int) -> Usual | None:
-        """Some training rows, each without its own unit; kept for every output that was asked for."""
+        """The measures of some training rows, each without its own unit; cached for each output."""
         if self._left is None:
             return None
         if output not in self._usual:
@@ -68,7 +68,7 @@ class GradientLens:
         return {}
 
     def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
-        """One pass over the training rows."""
+        """Compute all influences on the explained numbers in one pass over the training rows."""
         rows = jacobian(self.model, inputs).double()
         c, k, d = rows.shape
         solved = self.inverse.solve(rows.flatten(0, 1)).vectors.view(c, k, d)
@@ -77,7 +77,7 @@ class GradientLens:
             torch.zeros(c, self.data.units, dtype=torch.float64, device=rows.device) for _ in ("pull", "change")
         )
         kernel, square = (torch.empty(c, self.data.n, dtype=torch.float64, device=rows.device) for _ in range(2))
-        mixed = []  # where rows are coupled
+        mixed = []  # only for coupled rows
         for part, others in jacobian_batches(self.model, self.data):
             pairs = products(solved, others.double())
             square[:, part.rows] = pairs.square().sum((1, 3))
@@ -87,17 +87,17 @@ class GradientLens:
                 mixed.append(toward[:, :, 0])
                 continue
             units = self.data.unit[part.rows].to(rows.device)
-            for found, slopes in ((pull, self._pulls), (change, self._changes)):
-                found.index_add_(1, units, torch.einsum("cbj,bj->cb", toward, slopes[part.rows].to(toward)))
-        if mixed:  # a row's weight pulls on every output
+            for total, slopes in ((pull, self._pulls), (change, self._changes)):
+                total.index_add_(1, units, torch.einsum("cbj,bj->cb", toward, slopes[part.rows].to(toward)))
+        if mixed:  # the weight of a row affects every output
             moved = torch.cat(mixed, dim=1) @ self._coupled_slopes.T
             pull.index_add_(1, self.data.unit.to(rows.device), moved)
             change = pull
         kappa = similarity(square, torch.linalg.matrix_norm(own), self._sizes).clamp(max=1)
-        return Sight(*(_array(one) for one in (pull, change, kernel, kappa, _density(own, contrast))))
+        return Sight(*(_array(values) for values in (pull, change, kernel, kappa, _density(own, contrast))))
 
     def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
-        """All of them together: exact for a linear model with squared error."""
+        """The change without all these rows together: exact for a linear model with squared error."""
         if self.model.family.coupled:
             raise ModelError("rows whose losses depend on each other cannot be left out together; refit without them")
         step = step_without(self.model, self.data, self.inverse, torch.as_tensor(np.sort(rows)))
@@ -110,11 +110,11 @@ class GradientLens:
         if len(rows) > together:
             parts = np.split(rows, range(together, len(rows), together))
             return np.concatenate([self._similar_rows(part) for part in parts])
-        wanted, found = torch.as_tensor(rows), []
+        wanted, jacobians = torch.as_tensor(rows), []
         for batch in self.data.batches():
             here = wanted[(wanted >= batch.rows.start) & (wanted < batch.rows.stop)] - batch.rows.start
-            found += [jacobian(self.model, take(batch.inputs, here)).double()] if len(here) else []
-        chosen = torch.cat(found)
+            jacobians += [jacobian(self.model, take(batch.inputs, here)).double()] if len(here) else []
+        chosen = torch.cat(jacobians)
         solved = self.inverse.solve(chosen.flatten(0, 1)).vectors.view_as(chosen)
         square = torch.empty(len(chosen), self.data.n, dtype=torch.float64, device=chosen.device)
         for part, others in jacobian_batches(self.model, self.data):
@@ -125,21 +125,21 @@ class GradientLens:
 
     @cached_property
     def _left(self) -> LeftOut | None:
-        """Every row without its unit; None where leverage does not tell."""
+        """Every row without its unit; None for coupled rows, and for groups that do not fit in memory."""
         try:
             return left_out(self.model, self.data, self.inverse, sole="first order")
-        except (ModelError, SettingError):  # coupled rows, groups beyond memory
+        except (ModelError, SettingError):
             return None
 
     @cached_property
     def _sizes(self) -> Tensor:
-        """The Frobenius norm of JH̃⁻¹Jᵀ (n,); infinite for a row without weight, which is similar to nothing."""
+        """The Frobenius norm of JH̃⁻¹Jᵀ (n,); infinite for rows of weight zero, so that their similarity is zero."""
         own = [leverage(rows, self.inverse)[0] for _, rows in jacobian_batches(self.model, self.data)]
         return sizes(torch.cat(own), self.data.weight)
 
     @cached_property
     def _slopes(self) -> Tensor:
-        """∂ℓ/∂f as fitted: (n, k)."""
+        """∂ℓ/∂f at the fitted outputs: (n, k)."""
         parts = [
             loss_gradient(self.model, outputs(self.model, batch.inputs), batch.targets).double()
             for batch in self.data.batches()
@@ -148,14 +148,14 @@ class GradientLens:
 
     @property
     def _pulls(self) -> Tensor:
-        """What the resampling variance is made of: weighted slopes, left-out ones for HC3."""
+        """The slopes behind the resampling variance: weighted fitted slopes, or left-out ones for HC3."""
         if self.meat == "HC3" and self._left is not None:
             return self._left.pull
         return self.data.weight.to(self._slopes)[:, None] * self._slopes
 
     @property
     def _changes(self) -> Tensor:
-        """What leaving a unit out makes of its slopes: exact for a linear model with squared error."""
+        """The slopes behind the change without a unit: exact for a linear model with squared error."""
         return self._pulls if self._left is None else self._left.pull
 
     @cached_property
@@ -165,10 +165,12 @@ class GradientLens:
 
 
 def _density(own: Tensor, contrast: Tensor) -> Tensor:
-    """Of the one output that is explained, else the mean over all (c,)."""
-    one = (contrast != 0).sum(1) == 1
+    """JH̃⁻¹Jᵀ of the explained output, or its mean over all outputs for a margin: (c,)."""
+    single = (contrast != 0).sum(1) == 1
     at = contrast.abs().argmax(1).to(own.device)
-    return torch.where(one.to(own.device), own[torch.arange(len(own), device=own.device), at, at], _mean_diagonal(own))
+    return torch.where(
+        single.to(own.device), own[torch.arange(len(own), device=own.device), at, at], _mean_diagonal(own)
+    )
 
 
 def _mean_diagonal(blocks: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""How training rows bear on a forest's prediction: through the leaf means they share with it."""
+"""The effect of training rows on the prediction of a forest, by the leaves they share with the input."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,9 +19,10 @@ from rue.models.trees.leaf_influence import LeafInfluence, averaging
 
 @dataclass(frozen=True)
 class LeafLens:
-    """A prediction is a mean of training targets: aᵢ(x) is the weight of row i in it, and k = aᵢ².
+    """A prediction is a weighted mean of training targets: aᵢ(x) is the weight of row i in it, and k = aᵢ².
 
-    Similar are rows that share leaves (Breiman's proximity); density is Σ aᵢ², one over the effective number of rows.
+    Rows that share leaves are similar (Breiman's proximity). The density is Σ aᵢ², one over the effective number of
+    rows in the mean.
     """
 
     forest: Any = field(repr=False)  # the model's core
@@ -33,21 +34,21 @@ class LeafLens:
 
     @property
     def whose(self) -> str:
-        """Who is looked at."""
+        """The model that is explained, in words."""
         return MODEL
 
     @cached_property
     def residual(self) -> Array:
-        """Out of the bag."""
+        """Out-of-bag prediction minus target."""
         return self.influence.out_of_bag - self.targets
 
     @property
     def prediction(self) -> Array:
-        """Out of the bag."""
+        """The out-of-bag prediction."""
         return self.influence.out_of_bag
 
     def usual(self, output: int) -> Usual | None:
-        """Some training rows by the trees that have seen nothing of their unit; None where there are none."""
+        """The measures of some training rows, by the trees grown without their unit; None if there are none."""
         if output not in self._usual:
             self._usual[output] = self._measured(output)
         return self._usual[output]
@@ -68,23 +69,23 @@ class LeafLens:
         return usual_rows(rows, density, residual, self.data.weight.numpy(), self._similar_rows)
 
     def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
-        """Leaves of the inputs, and who else is in them."""
+        """Find the leaves of the inputs, and the training rows in them."""
         mean = self._mean(self.forest.leaf(inputs).numpy())
         mixed = contrast.numpy()
         moved = sum(mixed[:, j, None] * (mean @ pull).toarray() for j, pull in enumerate(self.influence.pulls))
-        pull = -np.asarray(moved)  # a weight moves the mean towards its row, against its loss's slope
+        pull = -np.asarray(moved)  # more weight moves the mean towards the row's target, against the slope of its loss
         share = (mean @ self.influence.share).toarray()
         kernel = (mixed**2).sum(axis=1, keepdims=True) * share**2
         return Sight(pull, pull, kernel, (mean @ self._members).toarray(), (share**2).sum(axis=1))
 
     def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
-        """To first order, the sum of what leaving each out does."""
+        """The sum of the changes without each unit, a first-order approximation."""
         return float(self.look(inputs, contrast).change[0][np.unique(self.data.unit.numpy()[rows])].sum())
 
     def _similar_rows(self, rows: Whole) -> Array:
-        found = (self._mean(self.leaf[rows], self.influence.unseen[rows]) @ self._members).toarray()
+        proximity = (self._mean(self.leaf[rows], self.influence.unseen[rows]) @ self._members).toarray()
         unit = self.data.unit.numpy()
-        return np.where(unit[rows][:, None] == unit[None, :], 0.0, found)
+        return np.where(unit[rows][:, None] == unit[None, :], 0.0, proximity)
 
     @cached_property
     def _members(self) -> Any:

@@ -1,4 +1,4 @@
-"""What an explanation looks at: how every training row bears on a prediction."""
+"""The protocol that explanations are computed from: the effect of every training row on a prediction."""
 
 from typing import NamedTuple, Protocol
 
@@ -9,26 +9,26 @@ from rue.core.concepts import Inputs, Resampler
 from rue.data.rows import Rows
 
 MODEL = "the model"
-ALL = -1  # in place of one output: a margin looks at all of them
+ALL = -1  # in place of the number of an output: a margin depends on all outputs
 
 
 class Sight(NamedTuple):
-    """c inputs beside n training rows in u units."""
+    """The effects of n training rows in u units on c inputs."""
 
-    pull: Array  # (c, u), B: how each unit pulls on the explained number
-    change: Array  # (c, u), by how much that number would change without the unit
+    pull: Array  # (c, u), B: the influence of each unit on the explained number
+    change: Array  # (c, u), the change of that number without the unit
     kernel: Array  # (c, n), k(x, xᵢ)
     similarity: Array  # (c, n), from 0 to 1
-    density: Array  # (c,), the larger the scarcer are similar rows
+    density: Array  # (c,), the larger, the scarcer similar rows are
 
 
 def of_output(values: Array, output: int) -> Array:
-    """The columns of values (n, k) that an explained number is about."""
+    """The columns of values (n, k) that belong to an explained output."""
     return values if output == ALL else values[:, output : output + 1]
 
 
 class Usual(NamedTuple):
-    """Training rows (s,) as they look without their own unit: what audited rows are compared with."""
+    """The measures of training rows (s,) without their own unit, which audited rows are compared with."""
 
     density: Array  # (s,)
     misfit: Array  # (s,), the root of the local mean of squared left-out residuals
@@ -36,7 +36,7 @@ class Usual(NamedTuple):
 
 
 class Lens(Protocol):
-    """One for models of one objective, one for forests."""
+    """Computes influences and similarities; there is one for models with one objective, and one for forests."""
 
     @property
     def data(self) -> Rows:
@@ -45,32 +45,32 @@ class Lens(Protocol):
 
     @property
     def resampler(self) -> Resampler:
-        """Which training sets might have been."""
+        """The distribution of other possible training sets."""
         ...
 
     @property
     def whose(self) -> str:
-        """Whose errors they are, in words: the model's, or those of whoever stands in for it."""
+        """The model of the influences and errors, in words: the audited one, or a substitute."""
         ...
 
     @property
     def residual(self) -> Array:
-        """What the model misses each training row by without it: (n, k), ∂ℓ/∂f."""
+        """∂ℓ/∂f of each training row at its left-out prediction: (n, k)."""
         ...
 
     @property
     def prediction(self) -> Array:
-        """Outputs of each training row without it: (n, k)."""
+        """The left-out prediction of each training row: (n, k)."""
         ...
 
     def usual(self, output: int) -> Usual | None:
-        """The training rows by the same measures, of one output or all (ALL); None where they cannot be left out."""
+        """The measures of training rows for one output or all (ALL); None if rows cannot be left out."""
         ...
 
     def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:
-        """By how much the explained number (1, k) of one input would change were these training rows left out."""
+        """The change of the explained number of one input if these training rows were left out."""
         ...
 
     def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
-        """Inputs of c rows, and which mix of their outputs (c, k) is explained."""
+        """The effects on c inputs, where `contrast` (c, k) holds the weights of the outputs in the explained number."""
         ...

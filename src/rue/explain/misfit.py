@@ -1,4 +1,4 @@
-"""Local misfit: how badly the rows that a model takes for similar were fitted."""
+"""Local misfit: how badly the training rows similar to an input were fitted."""
 
 from collections.abc import Callable
 
@@ -9,18 +9,19 @@ from rue.calibrate.smoother import POWERS, smooth
 from rue.core.arrays import Array, Whole
 from rue.explain.lens import Usual
 
-ROWS = 1_000  # training rows that audited ones are compared with, at most
+ROWS = 1_000  # maximum number of training rows that audited ones are compared with
 
 
 def misfit(similarity: Array, residual: Array, weight: Array, power: int) -> Array:
-    """The root of the mean of squared residuals (n, k), by similarity (c, n) to a power: (c,)."""
+    """The root of the mean of squared residuals (n, k), weighted by a power of the similarity (c, n): (c,)."""
     return np.asarray(np.sqrt(_means(similarity, residual, weight, (power,))[0]))
 
 
 def usual_rows(rows: Whole, density: Array, residual: Array, weight: Array, similar: Callable[[Whole], Array]) -> Usual:
-    """Measure training rows (s,) of density (s,); `similar` says how similar some are to all, none to their own unit.
+    """The measures of training rows (s,) with density (s,).
 
-    The power is that under which the left-out residuals of the rows are most likely.
+    `similar` gives the similarity of some rows to all others, zero within a unit. The power maximises the likelihood
+    of the left-out residuals of the rows.
     """
     squares = (residual[rows] ** 2).sum(axis=1)
     cells = max(1, 2**22 // len(residual))
@@ -29,12 +30,13 @@ def usual_rows(rows: Whole, density: Array, residual: Array, weight: Array, simi
     ]
     local = np.concatenate(parts, axis=1)  # (p, s)
     floor = max(float(squares.mean()) * 1e-6, np.finfo(float).tiny)
-    nll = [float((np.log(one.clip(min=floor)) + squares / one.clip(min=floor)).mean()) for one in local]
+    variances = local.clip(min=floor)
+    nll = [float((np.log(variance) + squares / variance).mean()) for variance in variances]
     best = int(np.argmin(nll))
     return Usual(density, np.sqrt(local[best]), POWERS[best])
 
 
 def _means(similarity: Array, residual: Array, weight: Array, powers: tuple[int, ...]) -> Array:
     squares = torch.from_numpy((residual**2).sum(axis=1, keepdims=True))
-    found = smooth(torch.from_numpy(similarity), None, squares, torch.from_numpy(weight), powers)
-    return np.asarray(found[:, :, 0].numpy())
+    means = smooth(torch.from_numpy(similarity), None, squares, torch.from_numpy(weight), powers)
+    return np.asarray(means[:, :, 0].numpy())

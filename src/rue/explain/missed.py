@@ -1,4 +1,4 @@
-"""What the model misses each training row by when the row is left out, as people read it."""
+"""The left-out error of each training row, in units that a person can read."""
 
 from typing import Literal, NamedTuple
 
@@ -16,7 +16,7 @@ MissKind = Literal["error", "probability", "slope"]
 
 
 class Missed(NamedTuple):
-    """(n, k), or (n, 1) of a decision between classes, and what kind of number it is."""
+    """Left-out errors (n, k), or (n, 1) for a decision between classes, and the kind of these numbers."""
 
     values: Array
     kind: MissKind
@@ -27,7 +27,7 @@ class Missed(NamedTuple):
 
 
 def missed(lens: Lens, model: Model) -> Missed:
-    """Errors in units of the prediction; for classes what the probability of the label lacks; else ∂ℓ/∂f."""
+    """Errors in units of the prediction; for classes one minus the probability of the label; else ∂ℓ/∂f."""
     family = model.family
     if family.coupled:
         return Missed(lens.residual, "slope")
@@ -42,17 +42,18 @@ def missed(lens: Lens, model: Model) -> Missed:
 
 
 def _errors(model: Model, prediction: Array, targets: Array) -> Array:
-    """Prediction minus target; behind a transform of the targets both go back through it."""
-    meant = targets.reshape(prediction.shape).astype(np.float64)
+    """Prediction minus target, both in the user's units if the targets were transformed for training."""
+    wanted = targets.reshape(prediction.shape).astype(np.float64)
     if model.response is None:
-        return prediction - meant
-    return model.response.value(prediction) - (model.response.value(meant) if model.family.gaussian else meant)
+        return prediction - wanted
+    return model.response.value(prediction) - (model.response.value(wanted) if model.family.gaussian else wanted)
 
 
 def _lacking(decision: Decision, outputs: Array, targets: Array) -> Array:
-    found = probability(decision, torch.from_numpy(outputs)).numpy()
+    """One minus the probability of the label."""
+    shares = probability(decision, torch.from_numpy(outputs)).numpy()
     if decision == "signs":
         yes = torch.from_numpy(outputs).sigmoid().numpy()
         return np.asarray(np.abs(targets.reshape(outputs.shape) - yes))
     labels = targets.argmax(axis=1) if targets.ndim == 2 and targets.shape[1] > 1 else targets.reshape(-1)
-    return np.asarray(1 - np.take_along_axis(found, labels.astype(np.int64)[:, None], axis=1))
+    return np.asarray(1 - np.take_along_axis(shares, labels.astype(np.int64)[:, None], axis=1))

@@ -1,4 +1,4 @@
-"""The training rows as their owner knows them: ids, groups, columns."""
+"""The training rows as the user knows them: ids, groups, columns."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,19 +14,19 @@ from rue.data.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMNS = 200  # of a table that are shown beside an influence; wider ones are images and the like
+COLUMNS = 200  # maximum number of columns shown beside an influence; wider tables are images and the like
 
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """What the user gave as training data, by row and by unit."""
+    """The training data as the user gave it, by row and by unit."""
 
     data: Rows = field(repr=False)
-    noun: str  # what a person calls the units
+    noun: str  # the user's word for the units
 
     @cached_property
     def unit(self) -> Whole:
-        """(n,)."""
+        """The unit of each row: (n,)."""
         return self.data.unit.numpy().astype(np.int64)
 
     @property
@@ -41,7 +41,7 @@ class TrainingTable:
 
     @cached_property
     def label(self) -> NDArray[Any]:
-        """(u,)."""
+        """The user's name of each unit: (u,)."""
         first = np.zeros(self.data.units, dtype=np.int64)
         first[self.unit[::-1]] = np.arange(self.data.n)[::-1]
         if not self.grouped:
@@ -58,24 +58,24 @@ class TrainingTable:
 
     @cached_property
     def _only(self) -> Whole:
-        """The row of each unit that has one."""
+        """The row of each unit, if every unit has one row."""
         return np.argsort(self.unit)
 
     def columns(self, rows: Whole) -> "pd.DataFrame | None":
-        """The user's own columns and target of some rows; None where the data is no table."""
+        """The user's columns and target of some rows; None if the data is no table or too wide."""
         import pandas as pd
 
         taken, X = self.data.ids.numpy()[rows], self.data.source.X
         if isinstance(X, pd.DataFrame):
-            found = X.iloc[taken]
+            frame = X.iloc[taken]
         else:
             table = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
             if not isinstance(table, np.ndarray) or table.ndim != 2 or table.shape[1] > COLUMNS:
                 return None
-            found = pd.DataFrame(table[taken], columns=[f"x{j}" for j in range(table.shape[1])])
-        if len(found.columns) > COLUMNS:
+            frame = pd.DataFrame(table[taken], columns=[f"x{j}" for j in range(table.shape[1])])
+        if len(frame.columns) > COLUMNS:
             return None
-        return pd.concat([found.reset_index(drop=True), *self._target(taken)], axis=1)
+        return pd.concat([frame.reset_index(drop=True), *self._target(taken)], axis=1)
 
     def _target(self, taken: Whole) -> "list[pd.Series]":
         import pandas as pd
@@ -89,11 +89,11 @@ class TrainingTable:
 
 
 def row_ids(data: Rows) -> NDArray[Any]:
-    """The user's own id of each training row (n,)."""
+    """The user's id of each training row (n,)."""
     return named(data.source.X, data.ids.numpy())
 
 
 def named(source: Any, numbers: Whole) -> NDArray[Any]:
-    """Rows of a frame by its index; of anything else by their numbers."""
+    """The index entries of these rows for a data frame, else the numbers themselves."""
     index = getattr(source, "index", None)
     return numbers if index is None or callable(index) else np.asarray(index)[numbers]

@@ -1,4 +1,4 @@
-"""Which number is explained: an output, or the margin between the two leading classes."""
+"""The number that is explained: an output, or the margin between the two leading classes."""
 
 from typing import Any, NamedTuple
 
@@ -11,18 +11,18 @@ from rue.explain.lens import ALL
 
 
 class Target(NamedTuple):
-    """For s audited rows a mix of k outputs."""
+    """The explained number of s audited rows, a weighted sum of k outputs."""
 
-    contrast: Array  # (s, k)
+    contrast: Array  # (s, k), the weights
     value: Array  # (s,), the explained number itself
     of: tuple[str, ...]  # its name
-    output: Whole  # (s,), which of the outputs; ALL for a margin
+    output: Whole  # (s,), the number of the output; ALL for a margin
 
 
 def explained_number(
     outputs: Array, covariance: Array | None, decision: Decision | None, classes: Any, output: int | None
 ) -> Target:
-    """Of several outputs (s, k) the one asked for; else the one that would move most, or the margin that decides."""
+    """The output of (s, k) that was asked for; else the one with the largest spread, or the margin that decides."""
     s, k = outputs.shape
     known = classes is not None and len(classes) == k
     kind = "output" if decision is None else "class"
@@ -37,7 +37,7 @@ def explained_number(
     elif decision in ("largest", "shares"):
         return _margins(outputs, names, "margin" if decision == "shares" else "logit margin")
     elif decision in ("signs", "ordered"):
-        chosen = np.abs(outputs).argmin(axis=1)  # the closest call
+        chosen = np.abs(outputs).argmin(axis=1)  # the logit closest to a change of decision
     else:
         spread = np.diagonal(covariance, axis1=1, axis2=2) if covariance is not None else np.ones_like(outputs)
         chosen = spread.argmax(axis=1)
@@ -45,11 +45,11 @@ def explained_number(
 
 
 def _margins(outputs: Array, names: list[str], called: str) -> Target:
-    """The leading class over the next."""
+    """The margins of the leading class over the second."""
     rows = np.arange(len(outputs))
     order = np.argsort(-outputs, axis=1, kind="stable")
     first, second = order[:, 0], order[:, 1]
     contrast = np.zeros_like(outputs)
     contrast[rows, first], contrast[rows, second] = 1.0, -1.0
-    said = tuple(f"the {called} of {names[a]} over {names[b]}" for a, b in zip(first, second, strict=True))
-    return Target(contrast, outputs[rows, first] - outputs[rows, second], said, np.full(len(rows), ALL))
+    labels = tuple(f"the {called} of {names[a]} over {names[b]}" for a, b in zip(first, second, strict=True))
+    return Target(contrast, outputs[rows, first] - outputs[rows, second], labels, np.full(len(rows), ALL))

@@ -1,4 +1,4 @@
-"""The loss of one example, by name, with settings, or as a callable; a new one is a function and a line in `LOSSES`."""
+"""Losses of one example, by name, with settings, or as a callable. A new one is a function and a line in `LOSSES`."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ __all__ = [
     "tweedie",
 ]
 
-NAMED = {  # torch's losses, and what to say instead of them where only names are taken
+NAMED = {  # torch's losses, and the names to use for them
     nn.MSELoss: "squared_error",
     nn.SmoothL1Loss: "huber",
     nn.CrossEntropyLoss: "cross_entropy",
@@ -65,12 +65,12 @@ NAMED = {  # torch's losses, and what to say instead of them where only names ar
 
 
 def stated(loss: str | Loss | Callable[..., Tensor] | None) -> Stated:
-    """A loss as people write it down for a module: any that `as_loss` takes, or torch's own with its reduction."""
+    """A loss as users give it for a module: any that `as_loss` takes, or a loss of torch with its reduction."""
     return read_torch_loss(loss) or Stated(as_loss(loss))
 
 
 def as_loss(loss: str | Loss | Callable[..., Tensor] | None) -> Loss:
-    """Find a loss by its name, take one with settings, or a callable for what it is."""
+    """Turn a name, a loss with settings or a callable into a `Loss`."""
     if loss is None:
         raise ModelError(
             'a module does not know the loss it was trained with; say loss="squared_error" or another of '
@@ -89,7 +89,7 @@ def as_loss(loss: str | Loss | Callable[..., Tensor] | None) -> Loss:
 
 
 def _refuse_torch_losses(loss: object) -> None:
-    """What averages or sums over the rows has lost the loss of a row; each has a name here."""
+    """Raise for torch losses that average or sum over rows, because the loss of each row is needed."""
     kind = loss if isinstance(loss, type) else type(loss)
     if issubclass(kind, nn.L1Loss) or loss is nn.functional.l1_loss:
         raise ModelError('the absolute error has no second derivative; the nearest loss that has one is loss="huber"')
@@ -104,10 +104,10 @@ def _refuse_torch_losses(loss: object) -> None:
 
 
 def _near(name: str) -> str:
-    """The nearest supported choice for what has no curvature, or another name here."""
+    """A hint for unknown names: the nearest loss with a second derivative, or the name used here."""
     unsmooth = ("quantile", "pinball", "absolute", "mae", "l1", "hinge")
     if any(part in name.lower() for part in unsmooth):
         return f"; {name!r} has no second derivative, the nearest loss that has one is 'huber'"
     others = {"mse": "squared_error", "bce": "bernoulli", "logistic": "bernoulli", "nll": "cross_entropy"}
-    found = next((known for part, known in others.items() if part in name.lower()), None)
-    return "" if found is None else f"; you may mean {found!r}"
+    meant = next((known for part, known in others.items() if part in name.lower()), None)
+    return "" if meant is None else f"; you may mean {meant!r}"

@@ -1,4 +1,4 @@
-"""Losses made of losses: rows that count more by their class, and one yes-or-no loss for each of several classes."""
+"""Losses built from other losses: weighted by the class of a row, or one yes-or-no loss for each class."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from rue.losses.loss import Loss, diagonal, whole
 
 
 def row_weighted(loss: Loss) -> Loss:
-    """The loss of each row times a weight of its own; targets are pairs (what `loss` takes, weights (n,)).
+    """The loss of each row times its weight; targets are pairs (targets of `loss`, weights (n,)).
 
     >>> from rue.losses import squared_error
     >>> pair = torch.tensor([[0.0]]), torch.tensor([3.0])
@@ -35,10 +35,10 @@ def row_weighted(loss: Loss) -> Loss:
 
 
 def one_vs_rest(loss: Loss) -> Loss:
-    """A yes-or-no loss for each of k classes, the largest output deciding; targets are the labels 0 to k − 1.
+    """A yes-or-no loss for each of k classes; the largest output decides. Targets are the labels 0 to k − 1.
 
-    Pairs (labels, weights (n,)) weigh the yes of a row's own class and leave the k − 1 noes as they are, as
-    LIBLINEAR and scikit-learn's SGD do.
+    With pairs (labels, weights (n,)), the weight multiplies the term of a row's own class only, not the k − 1 others,
+    as in LIBLINEAR and scikit-learn's SGD.
 
     >>> from rue.losses import squared_hinge
     >>> one_vs_rest(squared_hinge()).value(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
@@ -59,7 +59,7 @@ def one_vs_rest(loss: Loss) -> Loss:
 
 
 def _yes_and_weight(outputs: Tensor, targets: Any) -> tuple[Tensor, Tensor]:
-    """One column for each class: whether it is the row's own, and what that counts."""
+    """For each class, a column with one for the row's own class, and a column with the weight of this term."""
     labels, weight = targets if isinstance(targets, tuple) else (targets, None)
     yes = one_hot(labels, outputs.shape[1]).to(outputs)
     return yes, torch.ones_like(yes) if weight is None else 1 + yes * (weight.to(outputs)[:, None] - 1)

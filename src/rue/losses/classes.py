@@ -1,4 +1,4 @@
-"""Losses of classes, with logits as outputs: yes or no, one of several, ordered ones."""
+"""Losses of classes with logits as outputs: yes-or-no, one of several, and ordered classes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from rue.losses.loss import Loss, diagonal, like_outputs, one_tensor, whole, wit
 def bernoulli(pos_weight: float | Sequence[float] = 1.0) -> Loss:
     """log(1 + eᶠ) − yf: one logit for yes or no, or one for each of several labels that may hold together.
 
-    `pos_weight` is what a positive counts, one number or one for each logit.
+    `pos_weight` is the weight of positive targets, one number or one for each logit.
 
     >>> bernoulli().value(torch.tensor([[0.0]]), torch.tensor([[1.0]]))
     tensor([0.6931])
@@ -101,11 +101,11 @@ def ordinal() -> Loss:
     return Loss("ordinal", value, Family(decision="ordered"), fit_targets)
 
 
-FAR = 50.0  # a logit whose probability is one in double precision
+FAR = 50.0  # a logit whose probability rounds to one in double precision
 
 
 def _bounds(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """The logits of y > label − 1 and of y > label; beyond the first and the last class they are certain."""
+    """The logits of y > label − 1 and of y > label; below the first class certain, beyond the last impossible."""
     if bool((outputs.detach().diff(dim=-1) >= 0).any()):
         raise DataError(
             "the outputs of an ordinal model must fall from class to class, P(y > j) = σ(f_j); these cross; for K "

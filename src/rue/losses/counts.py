@@ -1,4 +1,4 @@
-"""Losses of counts and positive numbers, each with the logarithm of the mean as its output."""
+"""Losses of counts and positive numbers; the output is the logarithm of the mean."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def gamma() -> Loss:
 
 
 def tweedie(power: float = 1.5) -> Loss:
-    """Numbers whose variance is the mean to this power, between Poisson (1) and gamma (2), zeros among them.
+    """Numbers at least zero whose variance is the mean to this power, between Poisson (1) and gamma (2).
 
     >>> tweedie(1.5).value(torch.tensor([[0.0]]), torch.tensor([[2.0]]))
     tensor([6.])

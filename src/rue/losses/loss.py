@@ -1,4 +1,4 @@
-"""What a loss is, and how targets are made to fit it."""
+"""The type of a loss, and checks that bring targets into the form it takes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ from rue.core.errors import DataError, ShapeError
 PLAIN = Family()
 
 FitTargets = Callable[[Any, int], Tensor]
-"""From raw targets and the number of outputs k to what the loss takes."""
+"""From raw targets and the number of outputs k to the targets that the loss takes."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """One value per example from outputs (n, k), and what the outputs mean."""
+    """One value per example from outputs (n, k), and the meaning of the outputs."""
 
     name: str
     value: Callable[[Tensor, Any], Tensor]
     family: Family = PLAIN
-    fit_targets: FitTargets | None = field(
-        default=None, repr=False
-    )  # None for a callable, which takes them as they are
+    fit_targets: FitTargets | None = field(default=None, repr=False)  # None: targets are taken as they are
     hessian: Callable[[Tensor, Any], Tensor] | None = field(
         default=None, repr=False
-    )  # ∂²ℓ/∂f² (n, k, k), else autodiff
-    coupling: Callable[[Tensor, Any, Tensor], Coupling] | None = field(default=None, repr=False)  # of coupled rows
+    )  # ∂²ℓ/∂f² (n, k, k); None: by automatic differentiation
+    coupling: Callable[[Tensor, Any, Tensor], Coupling] | None = field(
+        default=None, repr=False
+    )  # only for coupled rows
 
     def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
         """Loss of each example (n,) from outputs (n, k)."""
@@ -37,7 +37,7 @@ class Loss:
 
 
 def like_outputs(targets: Any, k: int) -> Tensor:
-    """Targets of the outputs' own shape (n, k); broadcasting is never meant."""
+    """Targets in the shape of the outputs (n, k); nothing is broadcast."""
     targets = one_tensor(targets)
     shape = tuple(targets.shape)
     if shape == (shape[0], k) or (shape == (shape[0],) and k == 1):
@@ -48,7 +48,7 @@ def like_outputs(targets: Any, k: int) -> Tensor:
 
 
 def one_for_each_row(targets: Any) -> Tensor:
-    """Targets (n,), whatever the number of outputs."""
+    """Targets (n,), for any number of outputs."""
     targets = one_tensor(targets)
     if targets.dim() == 2 and targets.shape[1] == 1:
         targets = targets[:, 0]
@@ -58,7 +58,7 @@ def one_for_each_row(targets: Any) -> Tensor:
 
 
 def within(targets: Tensor, ok: Tensor, wanted: str) -> Tensor:
-    """Refuse targets outside of a loss's range."""
+    """Return the targets, or raise if some are outside the range of the loss."""
     if not bool(ok.all()):
         raise DataError(f"{int((~ok).sum())} of {ok.numel()} targets are not {wanted}; check what the loss is of")
     return targets
@@ -72,7 +72,7 @@ def whole(targets: Tensor, classes: int) -> Tensor:
 
 
 def one_tensor(targets: Any) -> Tensor:
-    """One array of floating numbers; structures are refused."""
+    """The targets as one array of floating-point numbers; raises for nested structures."""
     if not isinstance(targets, Tensor):
         raise ShapeError(f"targets are a {type(targets).__name__}, expected one array (n,) or (n, k); stack the parts")
     if targets.dim() not in (1, 2):
@@ -81,5 +81,5 @@ def one_tensor(targets: Any) -> Tensor:
 
 
 def diagonal(values: Tensor) -> Tensor:
-    """(n, k) -> (n, k, k)."""
+    """Diagonal matrices: (n, k) -> (n, k, k)."""
     return torch.diag_embed(values)

@@ -1,4 +1,4 @@
-"""Losses of a margin, flat on one side of it: the smooth ones of support vector machines and of their relatives."""
+"""Margin losses, zero on one side of the margin: the smooth losses of support vector machines and similar models."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from rue.losses.loss import Loss, diagonal, like_outputs, within
 
 
 def squared_hinge() -> Loss:
-    """max(0, 1 − sf)² with s = ±1 for yes and no; rows beyond the margin pull at nothing and have no curvature.
+    """max(0, 1 − sf)² with s = ±1 for yes and no; rows beyond the margin have no gradient and no curvature.
 
     >>> squared_hinge().value(torch.tensor([[0.5], [2.0]]), torch.tensor([[1.0], [1.0]]))
     tensor([0.2500, 0.0000])
@@ -27,7 +27,7 @@ def squared_hinge() -> Loss:
 
 
 def modified_huber() -> Loss:
-    """The squared hinge, a straight line −4sf for rows that are wrong by more than the margin.
+    """The squared hinge, but the straight line −4sf for rows that are wrong by more than the margin.
 
     >>> modified_huber().value(torch.tensor([[0.5], [-2.0]]), torch.tensor([[1.0], [1.0]]))
     tensor([0.2500, 8.0000])
@@ -61,7 +61,7 @@ def signed_squared_error() -> Loss:
 
 
 def squared_epsilon_insensitive(epsilon: float = 0.1) -> Loss:
-    """max(0, |y − f| − epsilon)²: rows within `epsilon` pull at nothing and have no curvature.
+    """max(0, |y − f| − epsilon)²: rows within `epsilon` have no gradient and no curvature.
 
     >>> squared_epsilon_insensitive(0.5).value(torch.tensor([[0.25], [2.5]]), torch.tensor([[0.0], [0.0]]))
     tensor([0., 4.])
@@ -79,7 +79,7 @@ def squared_epsilon_insensitive(epsilon: float = 0.1) -> Loss:
 
 
 def _short_of_margin(outputs: Tensor, targets: Tensor) -> Tensor:
-    """1 − sf, above zero for a row that is not beyond the margin."""
+    """1 − sf: positive for rows that are not beyond the margin."""
     return 1 - (2 * targets - 1) * outputs
 
 

@@ -1,4 +1,4 @@
-"""Losses of numbers: squared error, a predicted variance, Huber's."""
+"""Losses of numbers: squared error, Gaussian likelihood with a predicted variance, Huber's loss."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def gaussian_nll_of_variance(floor: float = 1e-6) -> Loss:
 
 
 def huber(delta: float = 1.0) -> Loss:
-    """½r² up to `delta`, a straight line beyond: rows beyond it pull with a constant force and have no curvature.
+    """½r² up to `delta`, a straight line beyond: rows there have a constant gradient and no curvature.
 
     >>> huber().value(torch.tensor([[0.5], [3.0]]), torch.tensor([[0.0], [0.0]]))
     tensor([0.1250, 2.5000])

@@ -1,4 +1,4 @@
-"""Cox's partial likelihood, where the loss of a row depends on every row that is still at risk."""
+"""Cox's partial likelihood, where the loss of a row depends on all rows that are still at risk."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def cox() -> Loss:
         f, event = outputs[:, 0].double(), weight * targets[:, 1].double()
         logs = _at_risk(f, targets, weight)
         objective = (event * (logs.logsumexp(1) - f)).sum()
-        share = logs.softmax(1).detach()  # row i: who might have had the event at the time of i
+        share = logs.softmax(1).detach()  # row i: the probability of each row to have the event at the time of i
         met = (event @ share).detach()
         curvature = torch.diag(met) - share.T @ (event[:, None] * share)
         slope = event[:, None] * share - torch.diag(event) + curvature
@@ -40,7 +40,7 @@ def cox() -> Loss:
 def _at_risk(log_hazard: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
     """Log hazards (n, n) of those still at risk (column) at the time of each row, −∞ for the others."""
     there = targets[None, :, 0] >= targets[:, 0, None]
-    tiny = torch.finfo(log_hazard.dtype).tiny  # a weight of zero, whose logarithm is finite
+    tiny = torch.finfo(log_hazard.dtype).tiny  # replaces a weight of zero, so that the logarithm is finite
     return torch.where(there, (log_hazard + weight.to(log_hazard).clamp_min(tiny).log())[None, :], -torch.inf)
 
 

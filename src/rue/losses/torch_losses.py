@@ -1,4 +1,4 @@
-"""Losses of `torch.nn`, each read as a loss of ours, its reduction, and what a penalty weighs beside it."""
+"""Reads losses of `torch.nn` as losses of this package, with their reduction and the scale of a penalty beside them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -19,18 +19,18 @@ Reduction = Literal["sum", "mean"]
 
 @dataclass(frozen=True)
 class Scale:
-    """What a penalty R beside a loss as it was trained weighs in our objective, Σᵢ ℓᵢ + penalty(…)·R.
+    """The factor on a penalty R that was trained beside a loss of torch, in our objective Σᵢ ℓᵢ + factor·R.
 
-    What was trained is factor·Σᵢ ℓᵢ + R, or, as a mean, factor·Σᵢ ℓᵢ / (what the rows count) + R. Our objective is that
-    one times a number, so that both are least at the same parameters.
+    Training minimised factor·Σᵢ ℓᵢ + R or, as a mean, factor·Σᵢ ℓᵢ / (total count of the rows) + R. Our objective is
+    that function times a number, so that both have their minimum at the same parameters.
     """
 
-    factor: float = 1.0  # the loss of a row as it was trained, in units of ours
-    each_output: bool = False  # a mean divides by the number of outputs too
-    count: Callable[[Any], Tensor] | None = field(default=None, repr=False)  # (n,), of rows in a mean; None: one each
+    factor: float = 1.0  # the loss of a row in torch, divided by ours
+    each_output: bool = False  # whether a mean divides by the number of outputs too
+    count: Callable[[Any], Tensor] | None = field(default=None, repr=False)  # (n,), of rows in a mean; None: all ones
 
     def penalty(self, reduction: Reduction, rows: float, k: int) -> float:
-        """The factor on R, where the rows count this much together.
+        """The factor on R, if the total count of the rows is `rows`.
 
         >>> Scale(factor=2.0, each_output=True).penalty("mean", rows=10, k=3)  # MSELoss: Σr²/30 + R is Σ½r² + 15R
         15.0
@@ -39,20 +39,20 @@ class Scale:
         return divisor / self.factor
 
 
-OURS = Scale()  # a loss that is one of ours, summed or averaged over rows
+OURS = Scale()  # for a loss of this package, summed or averaged over rows
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What a loss says of the objective that was trained."""
+    """A loss as the user gave it, with what it tells about the objective of training."""
 
     loss: Loss
-    reduction: Reduction | None = None  # None where the loss leaves that to `reduction=`
+    reduction: Reduction | None = None  # None if the loss does not tell; then `reduction=` does
     scale: Scale = OURS
-    said: str | None = None  # the object, as the user wrote it
+    said: str | None = None  # the loss object in the user's words, for messages
 
     def agreed(self, reduction: Reduction | None) -> Reduction:
-        """What the loss says, or else the user; a sum where nobody says anything."""
+        """The reduction of the loss, or else the one the user gave, or else a sum; raises if the two differ."""
         if reduction not in (None, "sum", "mean"):
             raise SettingError(
                 f'reduction must be "sum" or "mean" of the example losses you trained on, got {reduction!r}'
@@ -66,19 +66,19 @@ class Stated:
 
 
 def read_torch_loss(loss: object) -> Stated | None:
-    """An object of `torch.nn`, or a function of `torch.nn.functional` as used without settings; None for all else.
+    """Read an object of `torch.nn`, or a function of `torch.nn.functional` with its defaults; None for all else.
 
     >>> read_torch_loss(nn.MSELoss()).scale
     Scale(factor=2.0, each_output=True)
     """
     kind = next((kind for function, kind in FUNCTIONS.items() if loss is function), None)
     criterion: Any = loss if kind is None else kind()
-    reader = READERS.get(type(criterion))  # not of a subclass, which may compute anything
+    reader = READERS.get(type(criterion))  # not for subclasses, which may compute anything
     if reader is None:
         return None
     rule, scale = reader(criterion)
-    own = None if criterion.reduction == "none" else criterion.reduction
-    return Stated(rule, own, scale, f'{type(criterion).__name__}(reduction="{criterion.reduction}")')
+    reduction = None if criterion.reduction == "none" else criterion.reduction
+    return Stated(rule, reduction, scale, f'{type(criterion).__name__}(reduction="{criterion.reduction}")')
 
 
 LossAndScale = tuple[Loss, Scale]
@@ -120,7 +120,7 @@ def _binary(criterion: Any) -> LossAndScale:
 
 
 def _poisson(criterion: Any) -> LossAndScale:
-    """With `full` a term is added that depends on the targets only."""
+    """Poisson loss. The option `full` adds a term that depends on the targets only, so it is ignored."""
     if not criterion.log_input:
         raise ModelError(
             "PoissonNLLLoss(log_input=False) takes the mean itself, and the loss here its logarithm; let the module "
@@ -130,7 +130,7 @@ def _poisson(criterion: Any) -> LossAndScale:
 
 
 def _gaussian(criterion: Any) -> LossAndScale:
-    """With `full` a constant is added."""
+    """Gaussian loss. The option `full` adds a constant, so it is ignored."""
     return gaussian_nll_of_variance(criterion.eps), OURS
 
 
@@ -142,7 +142,7 @@ def _cross_entropy(criterion: Any) -> LossAndScale:
         return rule, OURS
 
     def count(targets: Tensor) -> Tensor:
-        """The weight of each row's label, which a mean divides by; shares of classes count one."""
+        """The weight of each row's label, which a mean divides by; one for targets that are probabilities."""
         labels = not targets.is_floating_point()
         return weight.to(targets.device)[targets] if labels else torch.ones(len(targets)).to(targets)
 
@@ -150,7 +150,7 @@ def _cross_entropy(criterion: Any) -> LossAndScale:
 
 
 def _without_ignored(rule: Loss, ignored: int) -> Loss:
-    """Refuse labels that torch leaves out of the sum: such rows were not trained on."""
+    """Raise for labels that torch leaves out of the sum, because such rows were not trained on."""
     fit = rule.fit_targets
     assert fit is not None
 

@@ -1,4 +1,4 @@
-"""The training rows as models say that never saw them, and where those left-out predictions come from."""
+"""Left-out predictions of the training rows, by models that were not trained on them, and the sources of these."""
 
 from rue.calibrate.left_out.evidence import Evidence, EvidenceRule
 from rue.calibrate.left_out.folds import Folds

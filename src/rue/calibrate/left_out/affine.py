@@ -1,4 +1,4 @@
-"""Models that are linear in their parameters: a network's tangent, a kernel's features."""
+"""Models that are linear in their parameters, on the features of a network's tangent or of a kernel."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ Movable = TypeVar("Movable", bound="Convex")
 
 
 class Judge(Protocol):
-    """What outputs are worth beside targets: the part of an `Objective` that knows no parameters."""
+    """The loss of outputs, and their meaning: the part of an `Objective` that does not depend on parameters."""
 
     @property
     def family(self) -> Family:
@@ -26,10 +26,10 @@ class Judge(Protocol):
 
 
 class Convex(Objective, Protocol):
-    """An objective that is convex in its parameters, and can be moved to others."""
+    """An objective that is convex in its parameters, and that can be evaluated at other parameters."""
 
     def at(self, theta: Tensor) -> Self:
-        """The same at other parameters (d,)."""
+        """The same objective at other parameters (d,)."""
         ...
 
 
@@ -40,26 +40,26 @@ class Affine:
     Its inputs are dicts of an "offset" (c, k) and "features" (c, k, r).
     """
 
-    like: Judge = field(repr=False)  # whose loss it has
+    like: Judge = field(repr=False)  # provides the loss
     theta: Tensor = field(repr=False)  # u (r,)
     strength: float  # λ
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (c, k)."""
-        found: Tensor = inputs["offset"] + inputs["features"] @ theta
-        return found
+        predicted: Tensor = inputs["offset"] + inputs["features"] @ theta
+        return predicted
 
     def jacobian(self, inputs: Inputs) -> Tensor:
         """The features (c, k, r)."""
-        found: Tensor = inputs["features"]
-        return found
+        features: Tensor = inputs["features"]
+        return features
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½λ‖u‖²."""
         return 0.5 * self.strength * theta.square().sum()
 
     def at(self, theta: Tensor) -> Self:
-        """The same at other parameters."""
+        """The same model at other parameters."""
         return replace(self, theta=theta)
 
     @property
@@ -75,7 +75,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """Training rows as features: what an `Affine` model reads."""
+    """Training rows as the features that an `Affine` model reads."""
 
     parts: tuple[Batch, ...] = field(repr=False)
     weight: Tensor = field(repr=False)  # (n,)
@@ -94,7 +94,7 @@ class FeatureRows:
 
 @dataclass(frozen=True)
 class Diagonal:
-    """Of a curvature that is diagonal: squared error, in the coordinates of the features' own spectrum."""
+    """The inverse of a diagonal curvature: squared error, in the eigenvector coordinates of the features."""
 
     diagonal: Tensor = field(repr=False)  # (r,)
 

@@ -1,8 +1,8 @@
-"""Left-out evidence: what an honest model says of the training rows it never saw, and which model that is.
+"""Left-out evidence: predictions of the training rows by an honest model, one that was not trained on them.
 
-Everything that calibrates (weights, tails, temperature, intervals, expected errors, checks) reads it, whatever the
-source. Where the honest model is another than the audited one, the two disagree at a new input by a distance that is
-seen without a label: it is a part of the audited model's error that left-out residuals do not show.
+All calibration (weights, tails, temperature, intervals, expected errors, checks) reads this evidence, from whichever
+source it comes. The honest model may differ from the audited one. Then their disagreement at a new input, which needs
+no label, is a part of the audited model's error that left-out residuals do not show.
 """
 
 from collections.abc import Callable
@@ -28,9 +28,9 @@ Source = Literal["influence at rest", "linearised", "witness", "linearised and w
 
 @dataclass(frozen=True)
 class AtRest:
-    """An objective at rest on the training rows, its curvature, and the rows left out of it one step at a time.
+    """An objective at its minimum on the training rows, its curvature, and the left-out predictions by one Newton step.
 
-    The audited model itself, or its tangent, refitted: what influence, resampling and similarity are measured in.
+    It is the audited model itself or its refitted tangent. Influence, resampling and similarity are computed from it.
     """
 
     objective: Objective = field(repr=False)
@@ -39,7 +39,7 @@ class AtRest:
 
 
 class Honest(Protocol):
-    """A model whose left-out predictions the evidence holds, at new inputs."""
+    """Predicts new inputs with the model whose left-out predictions are the evidence."""
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """Outputs (c, k) in float64."""
@@ -48,21 +48,21 @@ class Honest(Protocol):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Left-out outputs of the training rows, where they come from, and what may be said of them."""
+    """Left-out outputs of the training rows, with their source and its reliability."""
 
     source: Source
-    why: str  # in words
-    rest: AtRest | None  # None: of a model that is known by its predictions, or whose parts settled one by one
-    prediction: Tensor = field(repr=False)  # (n, k), of the honest model without the row's unit
-    slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f there, of weight one
-    loss: float  # mean over the rows, there
-    weight: Tensor = field(repr=False)  # (n,), what a row counts: nothing where no model speaks for it
-    honest: Honest | None = field(default=None, repr=False)  # None: the audited model itself, which is at rest
-    beside: Tensor | None = field(default=None, repr=False)  # (n, k), of the honest model, where `prediction` is not
-    refits: Refits | None = field(default=None, repr=False)  # copies of the audited model, where they were trained
+    why: str  # the reason for this source, in words
+    rest: AtRest | None  # None for models without parameters to read, and for means of models trained separately
+    prediction: Tensor = field(repr=False)  # (n, k), left-out outputs: without the row's unit
+    slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f at `prediction`, without the row's weight
+    loss: float  # mean loss over the rows at `prediction`
+    weight: Tensor = field(repr=False)  # (n,), the weights of the rows; zero if a row has no left-out prediction
+    honest: Honest | None = field(default=None, repr=False)  # None if it is the audited model itself
+    beside: Tensor | None = field(default=None, repr=False)  # (n, k), of `honest`, if `prediction` comes from copies
+    refits: Refits | None = field(default=None, repr=False)  # copies of the audited model, if they were trained
     facts: Facts = field(default_factory=dict, repr=False)
-    warning: str | None = None  # what the user should hear of it
-    crowded: bool = False  # effective parameters are too many for the rows, which is what the warning says
+    warning: str | None = None  # for the user
+    crowded: bool = False  # the warning is that there are too many effective parameters for the rows
 
     @classmethod
     def of(
@@ -77,20 +77,20 @@ class Evidence:
         rest: AtRest | None = None,
         weight: Tensor | None = None,
     ) -> "Evidence":
-        """With slopes and loss of left-out outputs (n, k), as a model judges them; `weight` replaces that of rows."""
+        """Evidence from left-out outputs (n, k), with the loss of `judge`; `weight` replaces that of the rows."""
         slopes, losses = [], []
         for batch in data.batches():
-            said = prediction[batch.rows]
-            slopes.append(loss_gradient(judge, said, batch.targets).double())
+            predicted = prediction[batch.rows]
+            slopes.append(loss_gradient(judge, predicted, batch.targets).double())
             with torch.no_grad():
-                losses.append(judge.loss(said, batch.targets).double())
+                losses.append(judge.loss(predicted, batch.targets).double())
         counts = data.weight if weight is None else weight
         here = counts.to(prediction.device)
         loss = float(here @ torch.cat(losses) / here.sum())
         return cls(source, why, rest, prediction, torch.cat(slopes), loss, counts, honest, facts=facts)
 
     def describe(self) -> Facts:
-        """What to say of it in an audit's facts."""
+        """Entries for an audit's facts."""
         return {"left_out": self.source, "left_out_why": self.why, "left_out_loss": self.loss, **self.facts}
 
 
@@ -98,16 +98,16 @@ class Evidence:
 class Training:
     """How copies of the model can be trained."""
 
-    again: Callable[[NDArray[np.int64]], Any] = field(repr=False)  # from row numbers to a trained model
-    asked: bool  # else only as long as it takes next to nothing
+    again: Callable[[NDArray[np.int64]], Any] = field(repr=False)  # from row numbers to a model trained on them
+    asked: bool  # whether the user asked for copies; if not, they are trained only if that is quick
 
 
 class EvidenceRule(Protocol):
-    """Where left-out predictions are to come from: `Influence()`, `Linearised()`, `Witnesses()`, `Chosen()`."""
+    """A source of left-out predictions: `Influence()`, `Linearised()`, `Witnesses()`, `Chosen()`."""
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:
         """Leave every training unit out of an honest model.
 
-        `own` inverts the model's own curvature, when asked; `training` makes copies, where they may be made.
+        `own()` inverts the curvature of the model itself; `training` trains copies, if that is possible.
         """
         ...

@@ -15,7 +15,7 @@ from torch import Tensor
 from rue.calibrate.left_out.evidence import Evidence, Own, Training
 from rue.calibrate.left_out.kept import Kept
 from rue.calibrate.left_out.outside import can_be_witnessed, witnessed
-from rue.calibrate.left_out.refits import Refits, as_copy, said
+from rue.calibrate.left_out.refits import Refits, as_copy, copy_outputs
 from rue.calibrate.left_out.splits import forward, splits
 from rue.calibrate.left_out.witness import witness
 from rue.core.arrays import Whole
@@ -27,20 +27,20 @@ from rue.core.randomness import untouched
 from rue.data.rows import Rows
 from rue.models.again import some_rows
 
-COUNT = 8
-TRIAL = 8  # of so many parts of the rows, one is enough to see that a training takes too long
-FEWEST = 50  # rows of it
-MANY = 0.5  # different outputs for each row, which copies do not repeat by chance
+COUNT = 8  # default number of folds
+TRIAL = 8  # a trial on 1/TRIAL of the rows shows whether training takes too long
+FEWEST = 50  # minimum number of rows of the trial
+MANY = 0.5  # different outputs per row: above this, copies do not repeat all outputs by chance
 
 
 @dataclass(frozen=True)
 class Folds:
-    """Train so many copies, each without a share of the rows; groups stay together, classes keep their shares.
+    """Train `count` copies, each without one fold of the rows; groups stay together, classes keep their frequencies.
 
-    Copies of an estimator are clones with the settings it ended with; of any other model, what `refit=` trains.
-    With an `order`, a time for each row, every block of rows is left to a copy of all rows before it. `jobs` copies
-    are trained at once, as many as `joblib.parallel_config` says unless told. What copies said of their rows is kept
-    in the folder `keep`, and copies found there are not trained again.
+    Copies of an estimator are clones with its final settings; copies of any other model are what `refit=` trains.
+    With an `order`, a time for each row, every block of rows is predicted by a copy trained on all earlier rows.
+    `jobs` copies are trained at once; by default, as many as `joblib.parallel_config` sets. The predictions of the
+    copies are stored in the folder `keep`, and copies whose predictions are there are not trained again.
     """
 
     count: int = COUNT
@@ -63,22 +63,22 @@ class Folds:
                 "Folds() trains copies of the model, and nothing says how; give refit=, a function from row numbers "
                 "to a model that was trained on those rows from scratch"
             )
-        found = folded(model, data, self, seed, training, "as asked")
-        assert isinstance(found, Evidence)
-        return found
+        evidence = folded(model, data, self, seed, training, "as asked")
+        assert isinstance(evidence, Evidence)  # without a limit of seconds there is always evidence
+        return evidence
 
 
 def usual(data: Rows) -> Folds:
-    """As many as usual, or one for each group where there are fewer."""
+    """The default number of folds, or one for each group if there are fewer groups."""
     return Folds(max(2, min(COUNT, data.units)))
 
 
 def folded(
     model: Model, data: Rows, folds: Folds, seed: int, training: Training, why: str, most: float = inf
 ) -> Evidence | float:
-    """What copies say of the rows they were not trained on, and witnesses of the same rows beside them.
+    """Evidence from copies that predict the rows they were not trained on, with witnesses of the same rows beside them.
 
-    Trainings that would take more than so many seconds in all are not made: then the seconds they would take.
+    If all trainings together would take more than `most` seconds, returns the estimated seconds instead.
     """
     parts = list(
         splits(model, data, folds.count, seed) if folds.order is None else forward(data, folds.count, folds.order)
@@ -87,27 +87,27 @@ def folded(
         return seconds
     started = time.perf_counter()
     own = torch.cat([outputs(model, batch.inputs).double().cpu() for batch in data.batches()])
-    found = own.clone()
+    left_out = own.clone()
     fold = np.full(data.n, -1, dtype=np.int64)
     copies: list[Model] = []
-    for number, (told, copy) in enumerate(
-        track("refits", _told(model, data, parts, folds, training, own.shape[1]), len(parts))
+    for number, (predicted, copy) in enumerate(
+        track("refits", _predictions(model, data, parts, folds, training, own.shape[1]), len(parts))
     ):
         held = parts[number][1]
-        found[torch.from_numpy(held)], fold[held] = told, number
+        left_out[torch.from_numpy(held)], fold[held] = predicted, number
         copies += [] if copy is None else [copy]
         if number == 0 and (seconds := len(parts) * (time.perf_counter() - started)) > most:
             return seconds
     trial = {"trial_trainings": 1} if isfinite(most) else {}
     facts = {"trainings": len(copies), **trial, "seconds_training": time.perf_counter() - started}
-    made = f"{why}; {_words(len(copies), len(parts), isfinite(most))}, and the model itself left as it was"
-    _learnt(own, found, fold >= 0)
+    reason = f"{why}; {_words(len(copies), len(parts), isfinite(most))}, and the model itself left as it was"
+    _check_learnt(own, left_out, fold >= 0)
     weight = data.weight * torch.from_numpy(fold >= 0)
     beside = None if folds.order is not None else _beside(model, data, seed)
     honest, more = (None, {}) if beside is None else (beside.honest, beside.facts)
     all_here = len(copies) == len(parts) and folds.order is None
     return replace(
-        Evidence.of(model, data, "refits", made, found, honest, {**facts, **more}, weight=weight),
+        Evidence.of(model, data, "refits", reason, left_out, honest, {**facts, **more}, weight=weight),
         beside=None if beside is None else beside.prediction,
         refits=Refits(model, tuple(copies), fold) if all_here else None,
     )
@@ -119,13 +119,14 @@ def _words(trained: int, folds: int, tried: bool) -> str:
     return f"{before}{trained} {'copy was' if trained == 1 else 'copies were'} trained{after}"
 
 
-def _learnt(own: Tensor, found: Tensor, told: NDArray[np.bool_]) -> None:
-    """Refuse copies that say of the rows left out (n, k) just what the audited model says of rows it has seen.
+def _check_learnt(own: Tensor, left_out: Tensor, predicted: NDArray[np.bool_]) -> None:
+    """Raise if the left-out outputs (n, k) of copies equal those of the audited model: then nothing was trained.
 
-    Labels, and probabilities of classes far apart, are the same for good reasons: few different values say nothing.
+    Labels, and probabilities of well-separated classes, may be equal for good reasons: few different values are no
+    sign of a mistake.
     """
-    here, there = own[torch.from_numpy(told)], found[torch.from_numpy(told)]
-    if torch.equal(here, there) and len(torch.unique(here, dim=0)) > MANY * len(here):
+    fitted, copied = own[torch.from_numpy(predicted)], left_out[torch.from_numpy(predicted)]
+    if torch.equal(fitted, copied) and len(torch.unique(fitted, dim=0)) > MANY * len(fitted):
         raise ModelError(
             "the copies say of the rows left out exactly what the audited model says: refit= seems not to train on the "
             "rows it is given alone; train from scratch on X[rows], y[rows], or leave refit= away for a model that "
@@ -133,29 +134,28 @@ def _learnt(own: Tensor, found: Tensor, told: NDArray[np.bool_]) -> None:
         )
 
 
-def _told(
+def _predictions(
     model: Model, data: Rows, parts: Sequence[tuple[Whole, Whole]], folds: Folds, training: Training, k: int
 ) -> Iterator[tuple[Tensor, Model | None]]:
-    """What a copy says of the rows left out of it, (h, k), and the copy; one part after the other."""
+    """For each part, the outputs (h, k) for the rows left out, and the copy; None if the outputs were stored."""
     from joblib import Parallel, delayed
 
     kept = None if folds.keep is None else Kept.of(folds.keep, model, data, [held for _, held in parts])
-    known = [None if kept is None else kept.read(i, (len(held), k)) for i, (_, held) in enumerate(parts)]
+    stored = [None if kept is None else kept.read(i, (len(held), k)) for i, (_, held) in enumerate(parts)]
     ids = data.ids.numpy()
-    work = (
-        delayed(_trained)(training.again, ids[rows]) for (rows, _), one in zip(parts, known, strict=True) if one is None
-    )
+    missing = [rows for (rows, _), before in zip(parts, stored, strict=True) if before is None]
+    work = (delayed(_trained)(training.again, ids[rows]) for rows in missing)
     trained = iter(Parallel(n_jobs=folds.jobs, return_as="generator")(work))
     for number, (_, held) in enumerate(parts):
-        before = known[number]
+        before = stored[number]
         if before is not None:
             yield before, None
             continue
         copy = _other(_next(trained, training), model)
-        found = _predicted(copy, model, data, held, k)
+        predicted = _predicted(copy, model, data, held, k)
         if kept is not None:
-            kept.write(number, found)
-        yield found, copy
+            kept.write(number, predicted)
+        yield predicted, copy
 
 
 def _next(trained: Iterator[Any], training: Training) -> Any:
@@ -171,7 +171,7 @@ def _next(trained: Iterator[Any], training: Training) -> Any:
 
 
 def _trial(data: Rows, training: Training) -> float:
-    """At least the seconds of one training: those of one on a small part of the rows."""
+    """A lower bound of the seconds of one training: the time of training on a small part of the rows."""
     some = max(min(FEWEST, data.n), data.n // TRIAL)
     started = time.perf_counter()
     _trained(training.again, data.ids.numpy()[np.linspace(0, data.n - 1, some).astype(np.int64)])
@@ -183,13 +183,13 @@ def _trained(again: Callable[[Whole], Any], rows: Whole) -> Any:
         return again(rows)
 
 
-def _other(made: Any, model: Model) -> Model:
-    """What was trained, if it is a model and not the audited one."""
-    if made is None:
+def _other(trained: Any, model: Model) -> Model:
+    """The trained model as a copy; raises if it is no model, or the audited model itself."""
+    if trained is None:
         raise ModelError("refit returned None, expected the trained model: the model itself, or rue.wrap(...) of it")
-    copy = as_copy(made, model)
+    copy = as_copy(trained, model)
     same = copy.estimator is None and torch.equal(copy.theta.cpu(), model.theta.cpu())
-    if same or made is model or (made is model.estimator and made is not None):
+    if same or trained is model or trained is model.estimator:
         raise ModelError(
             "refit returned the audited model itself, which has seen all rows; train another one from scratch on the "
             "rows whose numbers it is given"
@@ -199,31 +199,31 @@ def _other(made: Any, model: Model) -> Model:
 
 def _predicted(copy: Model, model: Model, data: Rows, held: Whole, k: int) -> Tensor:
     """Outputs (h, k) of a copy at rows it was not trained on."""
-    if copy.estimator is None:  # a module, which reads rows as the audited one does, datasets and loaders too
-        found = said(copy, model, (batch.inputs for batch in data.batches()))[torch.from_numpy(held)]
+    if copy.estimator is None:  # a module, which reads rows in the same way as the audited one, also from loaders
+        predicted = copy_outputs(copy, model, (batch.inputs for batch in data.batches()))[torch.from_numpy(held)]
     else:
-        found = said(copy, model, [copy.read(some_rows(data.source.X, data.ids.numpy()[held]))])
-    if not bool(torch.isfinite(found).all()):
+        predicted = copy_outputs(copy, model, [copy.read(some_rows(data.source.X, data.ids.numpy()[held]))])
+    if not bool(torch.isfinite(predicted).all()):
         raise ModelError(
             "a copy predicts NaN or infinite numbers of rows it was not trained on; see how refit= trains it, or give "
             "fewer folds"
         )
-    if found.shape != (len(held), k):
+    if predicted.shape != (len(held), k):
         raise ModelError(
-            f"a copy predicts {tuple(found.shape)} where the audited model predicts {(len(held), k)}: it was trained "
-            "on other classes or columns; give refit= a function that trains the same model, or fewer folds"
+            f"a copy predicts {tuple(predicted.shape)} where the audited model predicts {(len(held), k)}: it was "
+            "trained on other classes or columns; give refit= a function that trains the same model, or fewer folds"
         )
-    return found
+    return predicted
 
 
 def _beside(model: Model, data: Rows, seed: int) -> Evidence | None:
-    """Witnesses: both of a model that grew part by part, a kernel of a network; None where there can be none."""
+    """Evidence from witnesses: two for a boosted or black-box model, a kernel for a network; None if impossible."""
     if not can_be_witnessed(model):
         return None
     if model.family.outside:
         return witnessed(model, data, seed, "")
     try:
-        seen = witness(model, data, seed)
+        kernel = witness(model, data, seed)
     except ShapeError:  # texts that were padded batch by batch
         return None
-    return Evidence.of(model, data, "witness", "", seen.prediction, seen.says, seen.facts)
+    return Evidence.of(model, data, "witness", "", kernel.prediction, kernel.says, kernel.facts)

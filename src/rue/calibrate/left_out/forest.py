@@ -1,4 +1,4 @@
-"""A forest as witness: trees that never saw a row speak for it."""
+"""A random forest as witness: a row is predicted by the trees that were not grown on it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,23 +15,23 @@ from rue.core.derivatives import outputs
 from rue.core.nested import take
 from rue.data.features import Standardiser, coordinates, training_points
 
-TREES, FEWEST = 300, 100  # at most and at least, of so many rows that all trees together are grown on
-WORK = 100_000
-ROWS = 800  # that a tree is grown on, at most
-FEATURES = 1 / 3  # of the columns that a split may look at
-LEAF = 2  # rows in a leaf of classes, at least: their shares are no decisions
+TREES, FEWEST = 300, 100  # maximum and minimum number of trees
+WORK = 100_000  # rows that all trees together are grown on, within these limits
+ROWS = 800  # maximum number of rows for each tree
+FEATURES = 1 / 3  # fraction of the columns tried at each split
+LEAF = 2  # minimum number of rows in a leaf for classes, so that leaves give frequencies and not single labels
 
 
 @dataclass(frozen=True)
 class ForestModel:
-    """Outputs at new inputs: means of targets, or logarithms of the classes' shares."""
+    """Predicts outputs at new inputs: means of targets, or logits from class frequencies."""
 
     forest: Any = field(repr=False)
     standardise: Standardiser = field(repr=False)
     decision: Decision | None
-    least: float  # of a share, before it becomes a logit
-    units: Standardiser = field(repr=False)  # of numbers: trees take small ones for equal
-    place: Whole = field(repr=False)  # (n,), the rows in the order in which trees draw them
+    least: float  # smallest class frequency, before it becomes a logit
+    units: Standardiser = field(repr=False)  # of the targets, because trees treat very small numbers as equal
+    place: Whole = field(repr=False)  # (n,), the order of the rows in which trees draw them
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """Outputs (c, k) in float64."""
@@ -41,37 +41,38 @@ class ForestModel:
         """Leaf means (c, k) as outputs."""
         if self.decision is None:
             return torch.from_numpy(means * self.units.scale + self.units.mean)
-        found = torch.from_numpy(means)
+        frequencies = torch.from_numpy(means)
         if self.decision == "largest":
-            return found.clamp_min(self.least).log()
-        return torch.logit(found, eps=self.least)
+            return frequencies.clamp_min(self.least).log()
+        return torch.logit(frequencies, eps=self.least)
 
 
 def forest_witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
-    """Grow a forest on all rows; a row is told by the trees that have not drawn it, a group by forests without it."""
-    standardise, found = training_points(data)
+    """A forest on all rows; a row is predicted by trees that have not drawn it, a group by forests without it."""
+    standardise, all_points = training_points(data)
     batches = list(data.batches())
     k = outputs(model, take(batches[0].inputs, slice(0, 1))).shape[1]
     codes, decision = codes_of(model, joined([batch.targets for batch in batches]), k).numpy(), model.family.decision
     weight, unit = data.weight.numpy(), data.unit.numpy()
-    place = np.lexsort(np.hstack([found, weight[:, None]]).T)  # trees draw rows by their place
-    points, units = found[place].astype(np.float32), Standardiser.of(codes)
+    # sorted, because trees draw rows by their position: the order of the rows must not matter
+    place = np.lexsort(np.hstack([all_points, weight[:, None]]).T)
+    points, units = all_points[place].astype(np.float32), Standardiser.of(codes)
     values = units(codes[place]) if decision is None else codes[place]
     grown = _forest(len(points), decision is not None, seed)
     target = values[:, 0] if values.shape[1] == 1 else values
     counted = None if (weight == 1).all() else weight[place]
     forest = grown.fit(points, target, sample_weight=counted)
-    apart = (
+    left_out = (
         _out_of_bag(forest, points, values, weight[place])
         if data.units == data.n
         else without_group(forest, points, target, weight[place], unit[place])
     )
     says = ForestModel(forest, standardise, decision, 1 / (4 * len(points)), units, place)
-    return Witness(says, says.outputs(apart[np.argsort(place)]), {"witness_trees": len(forest.estimators_)})
+    return Witness(says, says.outputs(left_out[np.argsort(place)]), {"witness_trees": len(forest.estimators_)})
 
 
 def _forest(n: int, classes: bool, seed: int) -> Any:
-    """Classes are regressed as yes and no: their leaf means are shares."""
+    """An unfitted forest. Classes are regressed as zeros and ones, so that leaf means are class frequencies."""
     from sklearn.ensemble import RandomForestRegressor
 
     rows = min(n, ROWS)
@@ -86,7 +87,7 @@ def _forest(n: int, classes: bool, seed: int) -> Any:
 
 
 def _out_of_bag(forest: Any, points: Any, values: Array, weight: Array) -> Array:
-    """The mean (n, columns) over the trees that have not drawn a row; one that all have drawn gets the usual value."""
+    """The mean (n, columns) over the trees that have not drawn a row; the overall mean for rows that all have drawn."""
     total, count = np.zeros_like(values), np.zeros(len(values))
     for tree, drawn in zip(forest.estimators_, forest.estimators_samples_, strict=True):
         unseen = np.ones(len(values), dtype=bool)

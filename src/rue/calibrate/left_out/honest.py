@@ -1,4 +1,4 @@
-"""What honest models say of new inputs: a refitted tangent, a kernel model, or a mix of both."""
+"""Honest models at new inputs: a refitted tangent, or a mixture of two honest models."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,13 +12,13 @@ from rue.core.classify import log_likelihood, probability
 from rue.core.concepts import Decision, Inputs
 from rue.core.derivatives import outputs
 
-LEAST = 1e-12  # of a probability, before it becomes a logit
-SHARES = 41  # of the first of two models that are tried, from none to all
+LEAST = 1e-12  # smallest probability, before it becomes a logit
+SHARES = 41  # number of shares of the first model that are tried, from 0 to 1
 
 
 @dataclass(frozen=True)
 class OfTangent:
-    """The refitted tangent."""
+    """Predicts with the refitted tangent."""
 
     tangent: Tangent = field(repr=False)
 
@@ -29,7 +29,7 @@ class OfTangent:
 
 @dataclass(frozen=True)
 class Mixed:
-    """A share of one honest model and the rest of another: of outputs, or of the classes' probabilities."""
+    """A mixture of two honest models: of their outputs, or of their class probabilities."""
 
     first: Honest
     second: Honest
@@ -42,7 +42,7 @@ class Mixed:
 
 
 def mixed(decision: Decision | None, first: Tensor, second: Tensor, share: float) -> Tensor:
-    """Outputs (c, k) between two: numbers in between, or the logits of probabilities in between.
+    """The mixture of two outputs (c, k): of the numbers, or the logits of the mixture of probabilities.
 
     >>> mixed(None, torch.tensor([[1.0]]), torch.tensor([[3.0]]), 0.25)
     tensor([[2.5000]])
@@ -55,10 +55,10 @@ def mixed(decision: Decision | None, first: Tensor, second: Tensor, share: float
 
 
 def share_of_first(decision: Decision | None, first: Tensor, second: Tensor, targets: Any, weight: Tensor) -> float:
-    """The share of the first under which left-out outputs (n, k) of both together are best."""
+    """The share of the first model for which the mixture of left-out outputs (n, k) is best."""
     if decision is None:
         apart, missed = first - second, targets - second
-        least = weight @ missed.square()  # of every output, so that their units do not matter
+        least = weight @ missed.square()  # scales every output, so that their units do not matter
         counts = weight[:, None] / torch.where(least > 0, least, 1.0)
         square = float((counts * apart.square()).sum())
         best = float((counts * apart * missed).sum()) / square if square > 0 else 1.0

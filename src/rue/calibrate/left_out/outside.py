@@ -1,4 +1,4 @@
-"""Left-out evidence on a model that is seen from outside: by what it predicts, beside witnesses of the same rows."""
+"""Left-out evidence for models that are known by their predictions only: witnesses fitted to the same rows."""
 
 from dataclasses import dataclass
 
@@ -15,26 +15,26 @@ from rue.data.rows import Rows
 
 @dataclass(frozen=True)
 class ForestWitness:
-    """A random forest of the same rows, each told by the trees that have not drawn it."""
+    """A random forest on the same rows; each row is predicted by the trees that have not drawn it."""
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
-        """Leave every unit out of the trees that speak for it."""
+        """Predict every unit with trees that were grown without it."""
         _admit(model)
-        seen = forest_witness(model, data, seed)
-        return Evidence.of(model, data, "witness", "as asked", seen.prediction, seen.says, seen.facts)
+        forest = forest_witness(model, data, seed)
+        return Evidence.of(model, data, "witness", "as asked", forest.prediction, forest.says, forest.facts)
 
 
 @dataclass(frozen=True)
 class Witnesses:
-    """A forest and a kernel model, in the shares under which left-out predictions of both together are best."""
+    """A mixture of a forest and a kernel model, with the share that predicts left-out rows best."""
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
-        """Leave every unit out of both."""
+        """Leave every unit out of both models."""
         return witnessed(model, data, seed, "as asked")
 
 
 def witnessed(model: Model, data: Rows, seed: int, why: str) -> Evidence:
-    """What both witnesses say of the rows they have not seen."""
+    """Evidence from both witnesses, mixed."""
     _admit(model)
     forest, kernel = forest_witness(model, data, seed), witness(model, data, seed, QUICK)
     decision = model.family.decision
@@ -47,7 +47,7 @@ def witnessed(model: Model, data: Rows, seed: int, why: str) -> Evidence:
 
 
 def kernel_beside(model: Objective, data: Rows, seed: int) -> Witness | None:
-    """A quick kernel model of the same rows; None where they are no points of one space, or it is not determined."""
+    """A quick kernel model of the same rows; None if it cannot be fitted, as for rows of different lengths."""
     try:
         return witness(model, data, seed, QUICK)
     except RueError:
@@ -55,7 +55,7 @@ def kernel_beside(model: Objective, data: Rows, seed: int) -> Witness | None:
 
 
 def can_be_witnessed(model: Model) -> bool:
-    """Numbers, or classes whose probabilities the loss is of: outputs that are free of each other."""
+    """Whether the model predicts numbers under squared error, or yes-or-no or one-of-k class probabilities."""
     family = model.family
     return family.gaussian or (family.decision in ("largest", "signs") and family.likelihood)
 

@@ -1,4 +1,4 @@
-"""An affine model refitted for every strength of its penalty, and judged by the rows it leaves out."""
+"""Refits an affine model for several strengths of its penalty, and chooses the one with the least left-out loss."""
 
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -15,44 +15,44 @@ from rue.core.errors import NotConvergedError, RueError
 from rue.core.one_step import LeftOut, left_out, left_out_losses
 from rue.core.solve.dense import Cholesky
 
-DECADES = tuple(float(power) for power in range(4, -7, -1))  # of the mean eigenvalue, strong penalties first
-FINER = (0.5, 0.25, 0.125)  # decades around the best of them; the first alone where every trial takes many steps
-STEPS = 120  # of L-BFGS, at most
-CLOSE = 1e-7  # of the losses: a step that gains less is the last
-MEMORY = 50  # steps that it remembers
-LEAST = 1e-3  # of a loss's curvature, where the start is saturated
-HALVINGS = 20
-ENOUGH = 1e-4  # of the decrease that a straight line would promise (Armijo's rule)
-ALONE = 1e5  # 1/(1 − leverage) beyond which a row alone determines its own fit
-WORSE = 1.5  # times the least left-out loss, after which weaker penalties are not tried
+DECADES = tuple(float(power) for power in range(4, -7, -1))  # powers of ten of the mean eigenvalue, strongest first
+FINER = (0.5, 0.25, 0.125)  # finer steps around the best, in decades; only the first if every trial takes many steps
+STEPS = 120  # maximum number of L-BFGS steps
+CLOSE = 1e-7  # relative decrease of the objective at which L-BFGS stops
+MEMORY = 50  # steps that L-BFGS remembers
+LEAST = 1e-3  # smallest curvature of the loss that is assumed, for starts with saturated classes
+HALVINGS = 20  # maximum number of halvings of a Newton step
+ENOUGH = 1e-4  # required part of the decrease that a linear model predicts (Armijo's rule)
+ALONE = 1e5  # 1/(1 − leverage) above which a row alone determines its own fit
+WORSE = 1.5  # weaker penalties are not tried after a loss of so many times the least one
 
 
 @dataclass(frozen=True)
 class Refitted:
-    """The model under one strength of the penalty, at rest, and its left-out predictions."""
+    """The model refitted under one strength of the penalty, and its left-out predictions."""
 
     model: Affine
     inverse: Solving = field(repr=False)
     left: LeftOut = field(repr=False)
     loss: float  # mean over the left-out rows
-    limit: bool = False  # the strongest or weakest penalty that was tried was the best
+    limit: bool = False  # the best penalty was the strongest or weakest one tried
 
 
 def best_refit(like: Judge, rows: FeatureRows, spectrum: Tensor, alike: int = 1) -> Refitted:
-    """The strength with the least left-out loss; features are in coordinates where Σ w zzᵀ is diag(spectrum).
+    """The refit with the least left-out loss; features z are in coordinates where Σ w zzᵀ is diag(spectrum).
 
-    The spectrum of so many outputs with the same features has each value as often.
+    If `alike` outputs share the same features, the spectrum holds every value that many times.
     """
     unit = float(spectrum.sum()) / (rows.n * alike)
     start = Affine(like, torch.zeros_like(spectrum), unit)
     tried: dict[float, Refitted] = {}
     for decade in DECADES:
-        at = max(tried.values(), key=lambda one: -one.model.strength).model if tried else start
-        found = _refitted(replace(at, strength=unit * 10.0**decade), rows, spectrum)
-        if found is None:
-            break  # a weaker penalty leaves rows that alone determine their fit
-        tried[decade] = found
-        if found.loss > WORSE * min(one.loss for one in tried.values()):
+        at = max(tried.values(), key=lambda trial: -trial.model.strength).model if tried else start
+        refit = _refitted(replace(at, strength=unit * 10.0**decade), rows, spectrum)
+        if refit is None:
+            break  # under weaker penalties, too, some rows alone would determine their fit
+        tried[decade] = refit
+        if refit.loss > WORSE * min(trial.loss for trial in tried.values()):
             break
     if not tried:
         raise NotConvergedError("no penalty makes the refitted model determined by the rows; give the l2 of training")
@@ -60,15 +60,15 @@ def best_refit(like: Judge, rows: FeatureRows, spectrum: Tensor, alike: int = 1)
     limit = best in (max(tried), DECADES[-1])
     for finer in FINER if like.family.gaussian else FINER[:1]:
         for decade in (best + finer, best - finer):
-            found = _refitted(replace(tried[best].model, strength=unit * 10.0**decade), rows, spectrum)
-            if found is not None:
-                tried[decade] = found
+            refit = _refitted(replace(tried[best].model, strength=unit * 10.0**decade), rows, spectrum)
+            if refit is not None:
+                tried[decade] = refit
         best = min(tried, key=lambda decade: tried[decade].loss)
     return replace(tried[best], limit=limit)
 
 
 def _refitted(start: Affine, rows: FeatureRows, spectrum: Tensor) -> Refitted | None:
-    """None where a row alone would determine its own fit, or nothing converges."""
+    """The refit; None if a row alone would determine its own fit, or the search does not converge."""
     try:
         model, inverse = _exact(start, rows, spectrum) if start.family.gaussian else _searched(start, rows, spectrum)
         left = left_out(model, rows, inverse)
@@ -80,14 +80,14 @@ def _refitted(start: Affine, rows: FeatureRows, spectrum: Tensor) -> Refitted | 
 
 
 def _exact(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, Solving]:
-    """Squared error: the curvature is diagonal in these coordinates, and one step from anywhere is exact."""
+    """For squared error: the curvature is diagonal in these coordinates, and one Newton step is exact."""
     inverse = Diagonal(spectrum + start.strength)
     origin = replace(start, theta=torch.zeros_like(start.theta))
     return replace(start, theta=-inverse.solve(gradient(origin, rows)[None]).vectors[0]), inverse
 
 
 def _searched(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affine, Solving]:
-    """Another convex loss: L-BFGS in units in which the curvature is about one, factored where it rests."""
+    """For other convex losses: L-BFGS in coordinates where the curvature is about one, then factored at the minimum."""
     from scipy.optimize import minimize
 
     with torch.no_grad():
@@ -103,19 +103,19 @@ def _searched(start: Affine, rows: FeatureRows, spectrum: Tensor) -> tuple[Affin
             (slope,) = torch.autograd.grad(value, moved)
         return float(value.detach()), slope.cpu().numpy()
 
-    found = minimize(
+    optimum = minimize(
         evaluated,
         (start.theta / unit).cpu().numpy(),
         method="L-BFGS-B",
         jac=True,
         options={"maxiter": STEPS, "maxcor": MEMORY, "ftol": CLOSE, "gtol": 0.0},
     )
-    model = start.at(torch.from_numpy(found.x).to(unit) * unit)
+    model = start.at(torch.from_numpy(optimum.x).to(unit) * unit)
     return model, Cholesky().factor(GaussNewton().at(model, rows), 0.0)
 
 
 def downhill(model: Movable, data: TrainingSet, step: Tensor, value: float, gain: float) -> tuple[Movable, float]:
-    """Newton's step, halved until the objective falls as it should."""
+    """Take a Newton step, halved until the objective decreases enough (Armijo's rule)."""
     for halvings in range(HALVINGS):
         size = 0.5**halvings
         moved = model.at(model.theta - size * step)
@@ -134,7 +134,7 @@ def gradient(model: Objective, data: TrainingSet) -> Tensor:
 
 
 def objective(model: Objective, data: TrainingSet) -> Tensor:
-    """J at the model's theta, to differentiate."""
+    """J at the model's theta, differentiable."""
     parts = [
         batch.weight @ model.loss(model.predict(model.theta, batch.inputs), batch.targets).double()
         for batch in data.batches()
@@ -143,13 +143,13 @@ def objective(model: Objective, data: TrainingSet) -> Tensor:
 
 
 def value_of(model: Objective, data: TrainingSet) -> float:
-    """The same as a number."""
+    """J at the model's theta, as a number."""
     with torch.no_grad():
         return float(objective(model, data))
 
 
 def _size(model: Objective, data: TrainingSet) -> float:
-    """Σ w|ℓ|: what the objective is made of, whatever its sign."""
+    """Σ w|ℓ|, the scale of the objective."""
     with torch.no_grad():
         parts = [
             batch.weight @ model.loss(outputs(model, batch.inputs), batch.targets).double().abs()

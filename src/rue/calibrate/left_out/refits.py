@@ -1,4 +1,4 @@
-"""Copies of the audited model that were trained without some of the rows, and what they say of others."""
+"""Copies of the audited model that were trained without some of the rows, and their predictions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,33 +20,34 @@ from rue.models.torch.module import plain_module
 
 @dataclass(frozen=True)
 class Refits:
-    """All copies, and for every training row the one that was trained without it."""
+    """All copies, and for every training row the number of the copy that was trained without it."""
 
     model: Model = field(repr=False)  # the audited one
     copies: tuple[Model, ...] = field(repr=False)
     fold: NDArray[np.int64] = field(repr=False)  # (n,)
 
     def at(self, inputs: Any) -> Tensor:
-        """What every copy says of new inputs, as the user gives them: (copies, m, k)."""
-        return torch.stack([said(copy, self.model, _chunks(copy, inputs)) for copy in self.copies])
+        """The outputs of every copy for raw inputs: (copies, m, k)."""
+        return torch.stack([copy_outputs(copy, self.model, _chunks(copy, inputs)) for copy in self.copies])
 
 
-def as_copy(made: Any, model: Model) -> Model:
-    """What `refit` returned as a model, read as the audited one was: outputs of both mean the same."""
-    if isinstance(made, torch.nn.Module):
+def as_copy(trained: Any, model: Model) -> Model:
+    """Wrap what `refit` returned in the same way as the audited model, so that outputs of both mean the same."""
+    if isinstance(trained, torch.nn.Module):
         core = plain_module(model)
-        return wrap(made, loss=None if core is None else core.stated_loss)
-    if isinstance(made, Model):
-        return made  # that was wrapped already
-    return wrap(made) if model.family.gradients else black_box.read(made, cast(Loss, model.loss), None)
+        return wrap(trained, loss=None if core is None else core.stated_loss)
+    if isinstance(trained, Model):
+        return trained  # wrapped already
+    return wrap(trained) if model.family.gradients else black_box.read(trained, cast(Loss, model.loss), None)
 
 
-def said(copy: Model, model: Model, inputs: Iterable[Inputs]) -> Tensor:
-    """Outputs (c, k) of a copy, in the units of the audited model's."""
-    found = torch.cat([outputs(copy, part).double().cpu() for part in inputs])
+def copy_outputs(copy: Model, model: Model, inputs: Iterable[Inputs]) -> Tensor:
+    """Outputs (c, k) of a copy, in the units of the audited model's outputs."""
+    predicted = torch.cat([outputs(copy, part).double().cpu() for part in inputs])
     if copy.response is None:
-        return found
-    return model.read_targets(copy.response.value(found.numpy())).reshape(found.shape)  # may transform otherwise
+        return predicted
+    # the copy may transform its targets differently, so its predictions are read as targets of the audited model
+    return model.read_targets(copy.response.value(predicted.numpy())).reshape(predicted.shape)
 
 
 def _chunks(copy: Model, inputs: Any) -> Iterable[Inputs]:

@@ -1,4 +1,4 @@
-"""Where left-out predictions come from: the model itself, its tangent refitted, a witness, or what a rule chooses."""
+"""Sources of left-out predictions: the model itself, its refitted tangent, a witness, and the rule that chooses."""
 
 from dataclasses import dataclass, replace
 
@@ -22,37 +22,37 @@ from rue.core.one_step import left_out
 from rue.core.solve.choice import invert
 from rue.data.rows import Rows
 
-UNASKED = 30.0  # seconds that trainings nobody asked for may take in all
-FAR = 1.0  # resampling steps in the raw gradient: such parameters are not at rest in any metric
-MUCH = 2.0  # times the tangent's left-out loss: such a witness knows too little to be preferred (26 networks: .3 to 1)
+UNASKED = 30.0  # seconds that all trainings together may take if the user did not ask for them
+FAR = 1.0  # resampling steps of the raw gradient above which parameters are not at rest in any metric
+MUCH = 2.0  # a witness with more than so many times the tangent's left-out loss is poor (.3 to 1 on 26 networks)
 
 
 @dataclass(frozen=True)
 class Influence:
-    """The model itself, taken to be at rest: exact for linear models at a stationary point of their objective."""
+    """The model itself, assumed to be at rest: exact for linear models with squared error at their minimum."""
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
-        """One step for each left-out unit."""
+        """Take one Newton step for each left-out unit."""
         _needs_parameters(model)
-        found = _at_rest(model, data, own, "as asked")
-        rest = found.rest
+        evidence = _at_rest(model, data, own, "as asked")
+        rest = evidence.rest
         assert rest is not None
         share = effective_share(rest, data)
         if not model.family.stationary or share <= WARNED_OF or is_linear(model, data):
-            return found
-        said = (
+            return evidence
+        warning = (
             f"{rest.left.effective:.0f} effective parameters are {share:.0%} of the {data.n} rows': left-out "
             "errors by influence came out up to four times too large for networks with so many, so that expected "
             "errors and intervals are likely too wide; leave left_out= to the rule, or give validation= rows"
         )
-        return replace(found, warning=said, crowded=True)
+        return replace(evidence, warning=warning, crowded=True)
 
 
 @dataclass(frozen=True)
 class Linearised:
-    """The tangent of a network, refitted; without an `l2`, under the penalty whose left-out loss is least.
+    """The refitted tangent of a network; without an `l2`, the penalty has the least left-out loss.
 
-    Shrunk towards the `centre` of `rue.wrap`, else towards zero.
+    The penalty shrinks towards the `centre` given to `rue.wrap`, by default zero.
     """
 
     l2: float | None = None
@@ -62,36 +62,37 @@ class Linearised:
             raise SettingError(f"l2 must be a finite number above 0, or None to have it chosen, got {self.l2!r}")
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
-        """Refit, and leave every unit out of the refitted tangent."""
+        """Refit the tangent, and leave every unit out of it."""
         _needs_parameters(model)
-        found = refitted_tangent(model, data, model.objective.centre, self.l2, seed)
-        return _of_tangent(found, data, "as asked")
+        tangent = refitted_tangent(model, data, model.objective.centre, self.l2, seed)
+        return _of_tangent(tangent, data, "as asked")
 
 
 @dataclass(frozen=True)
 class KernelWitness:
-    """A kernel model of the same rows; resampling of a network is still that of its refitted tangent."""
+    """A kernel model of the same rows; the resampling of a network still comes from its refitted tangent."""
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Leave every unit out of the kernel model."""
-        seen = _witness(model, data, seed)
-        if seen is None:
+        kernel = _witness(model, data, seed)
+        if kernel is None:
             raise ModelError(
                 "a kernel witness needs rows of one length, and squared error, yes-or-no or one-of-k classes; use "
                 "left_out=Linearised()"
             )
         if model.family.outside:
-            return Evidence.of(model, data, "witness", "as asked", seen.prediction, seen.says, seen.facts)
-        found = refitted_tangent(model, data, model.objective.centre, None, seed)
-        return _evidence("witness", "as asked", _resting(found, data), seen.prediction, data, seen.says, _facts(found))
+            return Evidence.of(model, data, "witness", "as asked", kernel.prediction, kernel.says, kernel.facts)
+        tangent = refitted_tangent(model, data, model.objective.centre, None, seed)
+        rest, facts = _resting(tangent, data), _facts(tangent)
+        return _evidence("witness", "as asked", rest, kernel.prediction, data, kernel.says, facts)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Influence where the model is at rest and few parameters decide it, or it is linear in them; else a `Mixture`."""
+    """Influence if the model is at rest and has few effective parameters or is linear in them; else a `Mixture`."""
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:
-        """Measure how far from rest the model is, and choose."""
+        """Measure how far from rest the model is, and choose a source."""
         family = model.family
         if training is not None and training.asked:
             return usual(data).gather(model, data, own, seed, training)
@@ -119,10 +120,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Mixture:
-    """The refitted tangent and a kernel witness, in the shares under which left-out predictions are best."""
+    """A mixture of the refitted tangent and a kernel witness, with the share that predicts left-out rows best."""
 
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
-        """Leave every unit out of both."""
+        """Leave every unit out of both models."""
         _needs_parameters(model)
         return _mixed(model, data, own, seed, "as asked")
 
@@ -136,7 +137,7 @@ def _needs_parameters(model: Model) -> None:
 
 
 def _from_outside(model: Model, data: Rows, seed: int, training: Training | None) -> Evidence:
-    """Refits where they take next to nothing, else witnesses alone."""
+    """Refits if they are quick, else witnesses alone."""
     why = (
         "other rows would have grown other trees, which those it has do not show"
         if model.family.grown
@@ -146,22 +147,22 @@ def _from_outside(model: Model, data: Rows, seed: int, training: Training | None
         return witnessed(model, data, seed, why)
     folds = usual(data)
     try:
-        found = folded(model, data, folds, seed, training, why, UNASKED)
-    except Exception as error:  # nobody asked for copies: a class of one row, few rows, whatever training raises
+        result = folded(model, data, folds, seed, training, why, UNASKED)
+    except Exception as error:  # the user did not ask for copies, so any failure of training falls back to witnesses
         return witnessed(model, data, seed, f"{why}; copies cannot be trained ({error})")
-    if isinstance(found, Evidence):
-        return found
+    if isinstance(result, Evidence):
+        return result
     took = (
-        f"{folds.count} trainings would take {found:.0f} s or more, and no more than {UNASKED:.0f} s are spent unasked"
+        f"{folds.count} trainings would take {result:.0f} s or more, and no more than {UNASKED:.0f} s are spent unasked"
     )
     return witnessed(model, data, seed, f"{why}; {took}: left_out=rue.left_out.Folds() asks for them")
 
 
 def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent | None:
-    """The tangent of a model whose penalty is not known, at rest; None where it cannot be refitted."""
-    found = _under_found_l2(model, data, seed)
-    if found is not None:
-        return found
+    """The tangent at rest, for a model whose penalty is not known; None if it cannot be refitted."""
+    tangent = _under_inferred_l2(model, data, seed)
+    if tangent is not None:
+        return tangent
     try:
         return refitted_tangent(model, data, model.objective.centre, None, seed)
     except RueError:  # a loss that is not convex in the outputs
@@ -169,7 +170,7 @@ def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent |
 
 
 def effective_share(rest: AtRest, data: Rows) -> float:
-    """Effective parameters for each free output of a row."""
+    """Effective parameters divided by the number of free outputs of all rows (crowding)."""
     free = free_outputs(rest.objective.family, rest.left.fitted.shape[1])
     return crowding(rest.left.effective, data.n, free)
 
@@ -181,79 +182,80 @@ def _at_rest(model: Model, data: Rows, own: Own, why: str) -> Evidence:
 
 
 def _stated(model: Model, data: Rows, own: Own, seed: int) -> tuple[Evidence | None, str]:
-    """Influence where the model is at rest under its penalty; and how far it is."""
-    seen = reweighted(model, data, seed)
-    if raw_steps(seen, penalty_gradient(model)) > FAR:  # no need to factor anything
+    """Influence if the model is at rest under its stated penalty; otherwise None and the reason."""
+    gradients = reweighted(model, data, seed)
+    if raw_steps(gradients, penalty_gradient(model)) > FAR:  # no need to factor anything
         return None, "under the stated penalty the parameters are far from rest"
-    steps = distance(model, seen, own().inverse).steps
+    steps = distance(model, gradients, own().inverse).steps
     if steps <= CLOSE:
         return _at_rest(model, data, own, f"the parameters are at rest, {steps:.1g} resampling steps away"), ""
     return None, f"under the stated penalty the parameters are {steps:.2g} resampling steps from rest"
 
 
 def _contradicted(model: Model, data: Rows, seed: int) -> Evidence | None:
-    """Influence under another l2 than the stated one, where the parameters are at rest under that."""
-    found = _inferred(model, data, seed)
-    if found is None:
+    """Influence under another l2 than the stated one, if the parameters are at rest under it."""
+    evidence = _inferred(model, data, seed)
+    if evidence is None:
         return None
-    size = f"an l2 of {found.facts['l2_found']:.3g} on the summed loss" if found.facts["l2_found"] else "no penalty"
-    said = (
+    l2 = evidence.facts["l2_found"]
+    size = f"an l2 of {l2:.3g} on the summed loss" if l2 else "no penalty"
+    warning = (
         f"the stated penalty is not the one these parameters were trained with: they are at rest under {size}, which "
         "was taken instead; a sum may have been taken for a mean (n times), the squared error for one without its ½, "
         "or AdamW's decay for a penalty"
     )
-    return replace(found, why=said, warning=said)
+    return replace(evidence, why=warning, warning=warning)
 
 
 def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
-    """Influence under the l2 that explains the gradient best, where the parameters are at rest under it."""
-    found = _under_found_l2(model, data, seed)
-    if found is None:
+    """Influence under the l2 that explains the gradient best, if the parameters are at rest under it."""
+    tangent = _under_inferred_l2(model, data, seed)
+    if tangent is None:
         return None
-    l2 = found.model.strength
+    l2 = tangent.model.strength
     why = f"no penalty was stated, and the parameters are at rest under an l2 of {l2:.3g}"
-    rest = _resting(found, data)
+    rest = _resting(tangent, data)
     return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, {"l2_found": l2})
 
 
-def _under_found_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | None:
-    """The tangent at the model's own parameters, where these are at rest under some l2."""
-    seen = reweighted(model, data, seed)
+def _under_inferred_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | None:
+    """The tangent at the model's own parameters, if these are at rest under some l2."""
+    gradients = reweighted(model, data, seed)
     away = (model.theta - model.objective.centre.to(model.theta)).double()
     size = float(away @ away)
-    l2 = max(0.0, -float(seen.whole @ away) / size) if size > 0 else 0.0
+    l2 = max(0.0, -float(gradients.whole @ away) / size) if size > 0 else 0.0
     undetermined = l2 == 0 and model.theta.numel() > data.n * outputs(model, next(data.batches()).inputs).shape[1]
-    if undetermined or raw_steps(seen, l2 * away) > FAR:
+    if undetermined or raw_steps(gradients, l2 * away) > FAR:
         return None
     tangent = at_own(model, model.objective.centre, l2)
     inverted = invert(GaussNewton().at(tangent, data), None, None)
-    if inverted.damped.warning or distance(tangent, seen, inverted.inverse).steps > CLOSE:
+    if inverted.damped.warning or distance(tangent, gradients, inverted.inverse).steps > CLOSE:
         return None
     return RefittedTangent(tangent, inverted, limit=False)
 
 
 def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
-    """The tangent and the witness together; the tangent alone where there can be no witness."""
+    """The tangent and the witness mixed; the tangent alone if no witness is possible."""
     try:
-        found = refitted_tangent(model, data, model.objective.centre, None, seed)
+        tangent = refitted_tangent(model, data, model.objective.centre, None, seed)
     except RueError as error:
         return _at_rest(model, data, own, f"{why}; its tangent cannot be refitted ({error})")
-    seen = _witness(model, data, seed)
-    if seen is None:
-        return _of_tangent(found, data, why)
-    rest, decision = _resting(found, data), model.family.decision
+    kernel = _witness(model, data, seed)
+    if kernel is None:
+        return _of_tangent(tangent, data, why)
+    rest, decision = _resting(tangent, data), model.family.decision
     targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
-    first, second = rest.left.prediction, seen.prediction
+    first, second = rest.left.prediction, kernel.prediction
     best = share_of_first(decision, first, second, targets, data.weight.to(first.device))
     alone, judged = (_evidence("witness", why, rest, each, data, None, {}).loss for each in (first, second))
     poor = judged > MUCH * alone
     share = best if poor else min(best, max(0.0, 1 - LEAK * effective_share(rest, data)))
     prediction = mixed(decision, first, second, share)
-    honest = Mixed(OfTangent(found.model), seen.says, share, decision)
-    facts = {**_facts(found), "tangent_share": share, **seen.facts}
+    honest = Mixed(OfTangent(tangent.model), kernel.says, share, decision)
+    facts = {**_facts(tangent), "tangent_share": share, **kernel.facts}
     source: Source = "linearised and witness" if share else "witness"
-    made = _evidence(source, why, rest, prediction, data, honest, facts)
-    return replace(made, warning=_poor(judged, alone)) if poor else made
+    evidence = _evidence(source, why, rest, prediction, data, honest, facts)
+    return replace(evidence, warning=_poor(judged, alone)) if poor else evidence
 
 
 def _poor(witnessed: float, alone: float) -> str:
@@ -265,21 +267,21 @@ def _poor(witnessed: float, alone: float) -> str:
     )
 
 
-def _of_tangent(found: RefittedTangent, data: Rows, why: str) -> Evidence:
-    rest = _resting(found, data)
-    return _evidence("linearised", why, rest, rest.left.prediction, data, OfTangent(found.model), _facts(found))
+def _of_tangent(tangent: RefittedTangent, data: Rows, why: str) -> Evidence:
+    rest = _resting(tangent, data)
+    return _evidence("linearised", why, rest, rest.left.prediction, data, OfTangent(tangent.model), _facts(tangent))
 
 
-def _resting(found: RefittedTangent, data: Rows) -> AtRest:
-    return AtRest(found.model, found.inverted, left_out(found.model, data, found.inverted.inverse))
+def _resting(tangent: RefittedTangent, data: Rows) -> AtRest:
+    return AtRest(tangent.model, tangent.inverted, left_out(tangent.model, data, tangent.inverted.inverse))
 
 
-def _facts(found: RefittedTangent) -> Facts:
-    return {"tangent_penalty": found.model.strength, "tangent_penalty_at_limit": found.limit}
+def _facts(tangent: RefittedTangent) -> Facts:
+    return {"tangent_penalty": tangent.model.strength, "tangent_penalty_at_limit": tangent.limit}
 
 
 def _witness(model: Model, data: Rows, seed: int) -> Witness | None:
-    """None where rows are no points of one space, or outputs are not free of each other."""
+    """A kernel witness; None if rows have different lengths, or for losses that witnesses do not support."""
     if not can_be_witnessed(model):
         return None
     try:

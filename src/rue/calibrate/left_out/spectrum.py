@@ -1,4 +1,4 @@
-"""Features in the coordinates of their own spectrum, where squared error has a diagonal curvature."""
+"""Features in the coordinates of their eigenvectors, where squared error has a diagonal curvature."""
 
 from typing import NamedTuple
 
@@ -7,21 +7,21 @@ from torch import Tensor
 
 from rue.core.randomness import generator
 
-MANY = 3  # times more directions than are wanted
-FLAT = 1e-12  # of the largest eigenvalue: a direction that no row is seen to move in
+MANY = 3  # with more than so many times the wanted directions, a randomised method is used
+FLAT = 1e-12  # times the largest eigenvalue: directions below it are dropped as rounding errors
 
 
 class Spectrum(NamedTuple):
-    """Coordinates z = Aᵀ-rows times `basis`, in which Σ w zzᵀ is the diagonal `values`."""
+    """Coordinates z = rows times `basis`, in which Σ w zzᵀ is diagonal with `values`."""
 
     basis: Tensor  # (q, r)
     values: Tensor  # (r,)
 
 
 def spectrum(rows: Tensor, weight: Tensor, most: int | None = None) -> Spectrum:
-    """Of rows (N, q) with weights (N,), by the smaller of the two Gram matrices; the `most` largest directions.
+    """The spectrum of rows (N, q) with weights (N,), by the smaller Gram matrix; at most the `most` largest directions.
 
-    Where there are many more of them, the largest are looked for among random mixes of the rows (Halko et al. 2011).
+    If there are many more directions, the largest come from random combinations of the rows (Halko et al. 2011).
 
     >>> spectrum(torch.tensor([[3.0, 0.0], [0.0, 2.0]]), torch.ones(2)).values
     tensor([4., 9.])

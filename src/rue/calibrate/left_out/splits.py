@@ -1,4 +1,4 @@
-"""Which rows are left out together: groups whole, classes in their shares, later rows by earlier ones."""
+"""Folds of the training rows: groups stay whole, classes keep their frequencies, or folds follow time."""
 
 import warnings
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Splits = Iterator[tuple[Whole, Whole]]
 
 
 def splits(model: Model, data: Rows, count: int, seed: int) -> Splits:
-    """Numbers of the rows to train on, and of those left out; every row is left out once."""
+    """For each fold, the numbers of the rows to train on and of the rows left out; every row is left out once."""
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     unit, grouped = data.unit.numpy(), data.units < data.n
@@ -39,14 +39,14 @@ def splits(model: Model, data: Rows, count: int, seed: int) -> Splits:
 
 
 def forward(data: Rows, count: int, order: Any) -> Splits:
-    """Blocks of rows in this order (n,), each left to a model of all before it; the first is left out by none.
+    """Blocks of rows by time `order` (n,): every block but the first is predicted by a model of all earlier blocks.
 
     Rows of the same time are in the same block.
     """
     if data.units < data.n:
         raise SettingError("folds keep groups whole or times in order, not both; leave group= or order= away")
     times = np.asarray(order)
-    if times.dtype.kind in "US" or (times.dtype == object and any(isinstance(one, str) for one in times.flat)):
+    if times.dtype.kind in "US" or (times.dtype == object and any(isinstance(time, str) for time in times.flat)):
         raise SettingError(
             "times are texts, which sort by their letters; give numbers or dates, as of pandas.to_datetime"
         )
@@ -59,26 +59,26 @@ def forward(data: Rows, count: int, order: Any) -> Splits:
 
 
 def _blocks(times: NDArray[Any], count: int) -> Whole:
-    """The block (n,) of every row: about as many rows in each.
+    """The block (n,) of every row; blocks have about equal numbers of rows.
 
     >>> _blocks(np.array([3, 1, 2, 2, 2]), 2)
     array([1, 0, 0, 0, 0])
     """
     try:
-        found, place, size = np.unique(times, return_inverse=True, return_counts=True)
+        distinct, place, size = np.unique(times, return_inverse=True, return_counts=True)
     except TypeError as error:
         raise SettingError(f"times that cannot be compared are no order ({error}); give numbers or dates") from error
-    if (found != found).any():
+    if (distinct != distinct).any():
         raise SettingError("some times of order= are missing; give one for every training row")
     middle = np.cumsum(size) - (size + 1) / 2
     blocks = np.unique(np.floor(middle * count / len(times)), return_inverse=True)[1]
     if blocks.max() < 1:
-        raise SettingError(f"order= has {len(found)} different times, too few for blocks one after the other")
+        raise SettingError(f"order= has {len(distinct)} different times, too few for blocks one after the other")
     return np.asarray(blocks[place], dtype=np.int64)
 
 
 def _labels(model: Model, data: Rows) -> Whole | None:
-    """Classes (n,) to keep the shares of; None for numbers, and for several labels of a row."""
+    """The classes (n,) whose frequencies folds keep; None for numbers, and for several labels per row."""
     if model.family.decision is None:
         return None
     targets = leaves(joined([batch.targets for batch in data.batches()]))[0]

@@ -1,4 +1,4 @@
-"""A network's tangent: the model that is linear in the parameters and equals the network to first order at theta."""
+"""The tangent of a network: the model that is linear in the parameters and equals the network to first order at θ̂."""
 
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -17,30 +17,30 @@ from rue.core.nested import take
 from rue.core.randomness import generator
 from rue.core.solve.choice import Inverted, invert
 
-ENTRIES = 1_500  # outputs of rows that the penalty is chosen on, at most,
-NUMBERS = 2**28  # and entries of their gradients
-DIRECTIONS = 600  # of parameters that are looked along where the loss is not squared error
-SETTLED = 0.3  # of a resampling step: less is not seen in a left-out prediction
-STEPS = 2  # of Newton's method over all rows, at most,
-CHEAP = 2e10  # and none where forming the curvature alone takes a second or more
+ENTRIES = 1_500  # maximum number of outputs of rows that the penalty is chosen on
+NUMBERS = 2**28  # maximum number of entries of their gradients
+DIRECTIONS = 600  # of the parameters that are searched if the loss is not squared error
+SETTLED = 0.3  # resampling steps from rest that do not matter for a left-out prediction
+STEPS = 2  # maximum number of Newton steps over all rows
+CHEAP = 2e10  # operations above which no Newton step is taken: forming the curvature takes a second or more
 
 
 @dataclass(frozen=True)
 class Tangent:
-    """f(x) + J(x)(θ − θ̂) with the penalty ½λ Σ metric·(θ − centre)², at parameters of its own."""
+    """The model f(x) + J(x)(θ − θ̂) with the penalty ½λ Σ metric·(θ − centre)², at its own parameters θ."""
 
-    inner: Objective = field(repr=False)  # the network, at its own θ̂
+    inner: Objective = field(repr=False)  # the network, at θ̂
     theta: Tensor = field(repr=False)  # (d,)
     centre: Tensor = field(repr=False)  # (d,)
     strength: float  # λ
     metric: Tensor = field(repr=False)  # (d,)
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
-        """Outputs (c, k): one pass forward and one along the tangent."""
+        """Outputs (c, k), by one forward pass and one directional derivative."""
         return on_the_tangent(self.inner, theta, inputs)
 
     def jacobian(self, inputs: Inputs) -> Tensor:
-        """The network's own, whatever theta is."""
+        """The Jacobian of the network at θ̂, the same for every theta."""
         return jacobian(self.inner, inputs)
 
     def penalty(self, theta: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class Tangent:
         return 0.5 * self.strength * (self.metric.to(theta) * (theta - self.centre.to(theta)).square()).sum()
 
     def at(self, theta: Tensor) -> Self:
-        """The same at other parameters."""
+        """The same tangent at other parameters."""
         return replace(self, theta=theta.to(self.theta))
 
     @property
@@ -64,7 +64,7 @@ class Tangent:
 
 @dataclass(frozen=True)
 class RefittedTangent:
-    """The tangent at rest on all training rows, with its curvature."""
+    """The tangent at its minimum on all training rows, with its curvature."""
 
     model: Tangent
     inverted: Inverted
@@ -74,7 +74,7 @@ class RefittedTangent:
 def refitted_tangent(
     model: Objective, data: TrainingSet, centre: Tensor, strength: float | None, seed: int
 ) -> RefittedTangent:
-    """Refit the tangent under a penalty of this strength; without one, the strength whose left-out loss is least."""
+    """Refit the tangent under a penalty of this strength; if None, of the strength with the least left-out loss."""
     if strength is not None:
         start, limit = at_own(model, centre, strength), False
     else:
@@ -89,9 +89,9 @@ def at_own(model: Objective, centre: Tensor, strength: float) -> Tangent:
 
 
 def settle(start: Tangent, data: TrainingSet, seed: int) -> tuple[Tangent, Inverted]:
-    """Bring a tangent to rest on all rows: one step for squared error, a few for other convex losses.
+    """Move a tangent to its minimum on all rows: one Newton step for squared error, a few for other convex losses.
 
-    A left-out prediction is honest wherever the fit stands: a few steps from a good start do.
+    A few steps from a good start are enough, because left-out predictions are honest also near the minimum.
     """
     curvature = GaussNewton().at(start, data)
     model, inverted = start, invert(curvature, None, None)
@@ -110,30 +110,30 @@ def settle(start: Tangent, data: TrainingSet, seed: int) -> tuple[Tangent, Inver
 
 
 def _searched(model: Objective, data: TrainingSet, centre: Tensor, seed: int) -> tuple[Tangent, bool]:
-    """The strength by left-out loss on some of the rows, and where the tangent of these rows rests under it."""
-    seen = _some_rows(model, data, centre, seed)
-    wide = torch.cat([batch.inputs["features"] for batch in seen.parts])
+    """The tangent with the strength of least left-out loss on some of the rows, at its minimum on these rows."""
+    sample = _some_rows(model, data, centre, seed)
+    wide = torch.cat([batch.inputs["features"] for batch in sample.parts])
     n, k, d = wide.shape
-    weight = seen.weight.to(wide.device).repeat_interleave(k)
+    weight = sample.weight.to(wide.device).repeat_interleave(k)
     most = None if model.family.gaussian else DIRECTIONS
     metric = _metric(wide.view(n * k, d)[weight > 0], model.theta.double())
-    found = spectrum(wide.view(n * k, d) * metric.rsqrt(), weight, most)
-    basis = metric.rsqrt()[:, None] * found.basis
-    best = best_refit(model, along(seen, basis), found.values)
+    directions = spectrum(wide.view(n * k, d) * metric.rsqrt(), weight, most)
+    basis = metric.rsqrt()[:, None] * directions.basis
+    best = best_refit(model, along(sample, basis), directions.values)
     theta = centre.double() + basis @ best.model.theta
     return Tangent(model, theta.to(model.theta), centre, best.model.strength, metric), best.limit
 
 
 def _metric(gradients: Tensor, theta: Tensor) -> Tensor:
-    """The largest squared gradient of every parameter (d,): a penalty in it does not know the parameters' units.
+    """The largest squared gradient of every parameter (d,); a penalty in this metric is independent of their units.
 
-    Not the mean: a parameter that only few rows move would be let go to fit them. One that no row moves is shrunk by
-    its own size, as strongly as others are by theirs.
+    The mean is not used: it would hardly penalise a parameter that only few rows depend on. A parameter that no row
+    depends on is penalised in proportion to its own size, as strongly as the others on average.
     """
-    found = gradients.square().amax(0)
-    typical = float((found * theta.square()).mean())
+    largest = gradients.square().amax(0)
+    typical = float((largest * theta.square()).mean())
     unmoved = torch.where(theta != 0, typical / theta.square(), 1.0)
-    return torch.where(found > 0, found, unmoved)
+    return torch.where(largest > 0, largest, unmoved)
 
 
 def along(rows: FeatureRows, basis: Tensor) -> FeatureRows:
@@ -146,7 +146,7 @@ def along(rows: FeatureRows, basis: Tensor) -> FeatureRows:
 
 
 def _some_rows(model: Objective, data: TrainingSet, centre: Tensor, seed: int) -> FeatureRows:
-    """Offsets f − J(θ̂ − centre) and gradients J in float64, of whole units drawn at random."""
+    """Offsets f − J(θ̂ − centre) and gradients J in float64, for whole units drawn at random."""
     k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
     most = min(ENTRIES // k if model.family.gaussian else ENTRIES, NUMBERS // (k * model.theta.numel()))
     chosen = some_units(data, most, seed)
@@ -168,7 +168,7 @@ def _some_rows(model: Objective, data: TrainingSet, centre: Tensor, seed: int) -
 
 
 def some_units(data: TrainingSet, most: int, seed: int) -> Tensor:
-    """Which rows (n,) belong to units drawn until about `most` rows are in; all, where they are no more."""
+    """A mask (n,) of the rows of randomly drawn units, about `most` rows in all; all rows if there are no more."""
     if data.n <= most:
         return torch.ones(data.n, dtype=torch.bool)
     order = torch.randperm(data.units, generator=generator(seed))

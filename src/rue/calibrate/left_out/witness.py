@@ -1,7 +1,7 @@
-"""A witness: a second, cheap model of the same rows, a kernel's, whose left-out predictions are honest.
+"""A witness: a second, cheap kernel model of the same rows, whose left-out predictions are honest.
 
-Where a network's own left-out predictions are not to be had, or not good enough, those of another model bound its
-errors: what the witness misses, and how far witness and network disagree, which no label is needed for.
+If the left-out predictions of a network itself are not available, or not good enough, the witness bounds its errors:
+by the errors of the witness, and by the disagreement of witness and network, which needs no label.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ from rue.data.features import Standardiser, coordinates, training_points
 from rue.losses.classes import bernoulli, cross_entropy
 from rue.losses.loss import Loss
 
-CELLS = 2**25  # entries of its features, at most
+CELLS = 2**25  # maximum number of entries of its features
 MIXES = (  # shares of a linear, a wide and a narrow radial kernel
     (1.0, 0.0, 0.0),
     (0.95, 0.05, 0.0),
@@ -35,26 +35,26 @@ MIXES = (  # shares of a linear, a wide and a narrow radial kernel
     (0.0, 0.0, 1.0),
 )
 NARROW = 4.0  # times the inverse width of the wide kernel, whose squared width is the median squared distance
-STRENGTHS = tuple(10.0**power for power in range(-6, 3))  # that kernels are compared with
-LIMIT = 1 - 1e-9  # of a leverage
+STRENGTHS = tuple(10.0**power for power in range(-6, 3))  # of the penalties that kernels are compared under
+LIMIT = 1 - 1e-9  # largest leverage, to avoid a division by zero
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much a witness may take to learn."""
+    """Limits of the size of a witness."""
 
-    rows: int  # that it learns from, at most; it has not seen the others
-    compared: int  # of them that a kernel is chosen by
-    directions: int  # of all outputs together, where the loss is not squared error
+    rows: int  # maximum number of rows it is fitted to
+    compared: int  # number of these rows that the kernel is chosen by
+    directions: int  # number of features of all outputs together, if the loss is not squared error
 
 
 WHOLE = Size(2_000, 500, 600)
-QUICK = Size(700, 400, 450)  # of one of two
+QUICK = Size(700, 400, 450)  # for a witness that is one of two
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """1 + a mix of a linear and two radial kernels on standardised inputs."""
+    """1 plus a weighted sum of a linear and two radial kernels on standardised inputs."""
 
     shares: tuple[float, float, float]
     width: float  # the median squared distance of two training rows
@@ -68,7 +68,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelModel:
-    """Outputs at new inputs, from their similarities to the rows it learnt from."""
+    """Predicts outputs at new inputs from their similarities to the rows it was fitted to."""
 
     kernel: Kernel
     standardise: Standardiser = field(repr=False)
@@ -85,33 +85,34 @@ class KernelModel:
 
 @dataclass(frozen=True)
 class Witness:
-    """A model fitted to the training rows, and what it says of the training rows without them."""
+    """A model fitted to the training rows, and its left-out predictions of these rows."""
 
-    says: Honest
-    prediction: Tensor = field(repr=False)  # (n, k), of the training rows without their own unit
+    says: Honest  # the fitted model at new inputs
+    prediction: Tensor = field(repr=False)  # (n, k), for each training row without its own unit
     facts: Facts = field(default_factory=dict, repr=False)
 
 
 def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) -> Witness:
-    """Choose a kernel and a penalty by leave-one-out; rows beyond its size are held out from the witness altogether."""
-    standardise, found = training_points(data)
+    """Choose a kernel and a penalty by leave-one-out; rows beyond `size.rows` are held out from the witness."""
+    standardise, all_points = training_points(data)
     place = model.theta.device
     chosen = some_units(data, size.rows, seed)
     inside = torch.nonzero(chosen).flatten().to(place)
-    seen, weight = torch.as_tensor(found, device=place)[inside], data.weight.to(place)[inside]
+    points, weight = torch.as_tensor(all_points, device=place)[inside], data.weight.to(place)[inside]
     k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
     targets = take(joined([batch.targets for batch in data.batches()]), inside)
     codes = codes_of(model, targets, k)
     offset = weight @ codes / weight.sum() if model.family.gaussian else codes.new_zeros(k)
-    kernel = _best_kernel(seen, codes, weight, size.compared)
-    features, basis, values = _features(kernel(seen, seen), weight, _most(model, len(seen), k, size.directions))
-    inputs = {"offset": offset.expand(len(seen), k), "features": _for_each_output(features, k)}
+    kernel = _best_kernel(points, codes, weight, size.compared)
+    most = _most(model, len(points), k, size.directions)
+    features, basis, values = _features(kernel(points, points), weight, most)
+    inputs = {"offset": offset.expand(len(points), k), "features": _for_each_output(features, k)}
     unit = torch.unique(data.unit[chosen], return_inverse=True)[1]
     rows = FeatureRows(
-        (Batch(inputs, targets, weight, slice(0, len(seen))),), data.weight[chosen], unit, int(unit.max()) + 1
+        (Batch(inputs, targets, weight, slice(0, len(points))),), data.weight[chosen], unit, int(unit.max()) + 1
     )
     best = best_refit(model if model.family.gaussian else LabelJudge.of(model), rows, values.repeat(k), k)
-    says = KernelModel(kernel, standardise, seen, basis, offset, best.model.theta.view(k, -1))
+    says = KernelModel(kernel, standardise, points, basis, offset, best.model.theta.view(k, -1))
     prediction = torch.cat([says(batch.inputs) for batch in data.batches()])
     prediction[inside] = best.left.prediction
     return Witness(says, prediction, {"witness_kernel": kernel.shares})
@@ -119,29 +120,29 @@ def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) 
 
 @dataclass(frozen=True)
 class LabelJudge:
-    """The likelihood of labels: weights of classes and smoothed labels tilt a network, and not who judges it."""
+    """The plain likelihood of labels, without the class weights and label smoothing that a network was trained with."""
 
     family: Family
     loss: Loss
 
     @classmethod
     def of(cls, model: Predictor) -> "LabelJudge":
-        """Of the classes that the model tells apart."""
+        """The likelihood for the kind of classes that the model predicts."""
         plain = cross_entropy() if model.family.decision == "largest" else bernoulli()
-        known = plain.hessian
-        assert known is not None
+        hessian = plain.hessian
+        assert hessian is not None
         return cls(
             model.family,
             replace(
                 plain,
                 value=lambda outputs, targets: plain.value(outputs, _labels(outputs, targets)),
-                hessian=lambda outputs, targets: known(outputs, _labels(outputs, targets)),
+                hessian=lambda outputs, targets: hessian(outputs, _labels(outputs, targets)),
             ),
         )
 
 
 def _labels(outputs: Tensor, targets: Any) -> Tensor:
-    labels: Tensor = leaves(targets)[0]  # weights come after them
+    labels: Tensor = leaves(targets)[0]  # weights may follow them
     return labels.to(outputs) if labels.is_floating_point() else labels
 
 
@@ -152,7 +153,7 @@ def joined(parts: list[Any]) -> Any:
 
 
 def codes_of(model: Objective, targets: Any, k: int) -> Tensor:
-    """Numbers (n, columns) that can be regressed: the targets themselves, classes as yes and no."""
+    """Targets as numbers (n, columns) for regression: classes become columns of zeros and ones."""
     first: Tensor = leaves(targets)[0].double()
     if model.family.decision == "largest" and first.dim() == 1:
         return torch.nn.functional.one_hot(first.long(), k).double()
@@ -160,16 +161,16 @@ def codes_of(model: Objective, targets: Any, k: int) -> Tensor:
 
 
 def squared_distance(a: Tensor, b: Tensor) -> Tensor:
-    """(c, w), exactly zero between equal rows, so that the order of rows never matters."""
+    """Squared distances (c, w), exactly zero between equal rows, so that the order of rows never matters."""
     return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
 
 
 def _best_kernel(points: Tensor, codes: Tensor, weight: Tensor, most: int) -> Kernel:
-    """The mix whose ridge regression of the codes has the least leave-one-out error, over a few penalties.
+    """The kernel whose ridge regression of the codes has the least leave-one-out error, over a few penalties.
 
-    Some rows are enough to compare by: every mix costs their number cubed.
+    Only some rows are compared, because the cost of every kernel grows with the cube of their number.
     """
-    place = torch.from_numpy(np.lexsort(points.cpu().numpy().T))  # whatever the order of the rows
+    place = torch.from_numpy(np.lexsort(points.cpu().numpy().T))  # sorted, so that the order of rows does not matter
     some = place[torch.linspace(0, len(points) - 1, min(len(points), most)).long()].to(points.device)
     points, codes, weight = points[some], codes[some], weight[some]
     apart = squared_distance(points, points)
@@ -195,22 +196,23 @@ def _left_out_error(gram: Tensor, codes: Tensor, weight: Tensor) -> float:
 
 
 def _in_own_units(centred: Tensor, weight: Tensor) -> Tensor:
-    """Every column (n,) of many in units of its own spread: a sum over them knows no units."""
+    """Every column divided by its own spread, so that a sum over columns does not depend on their units."""
     spread = (weight @ centred.square() / weight.sum()).sqrt()
     return centred / torch.where(spread > 0, spread, 1.0)
 
 
 def _features(gram: Tensor, weight: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Features (w, r) of the rows, how to find those of others from their similarities, and the spectrum (r,)."""
+    """Features (w, r) of the rows, the matrix (w, r) from similarities to features, and the spectrum (r,)."""
     values, vectors = torch.linalg.eigh(gram)
     kept = torch.nonzero(values > FLAT * values[-1]).flatten()[-most:]
     root = values[kept].sqrt()
-    own = spectrum(vectors[:, kept] * root, weight)
-    return (vectors[:, kept] * root) @ own.basis, (vectors[:, kept] / root) @ own.basis, own.values
+    directions = spectrum(vectors[:, kept] * root, weight)
+    features = (vectors[:, kept] * root) @ directions.basis
+    return features, (vectors[:, kept] / root) @ directions.basis, directions.values
 
 
 def _most(model: Objective, rows: int, k: int, directions: int) -> int:
-    """Directions of the kernel that are kept."""
+    """The number of directions of the kernel that are kept."""
     room = max(8, CELLS // (rows * k * k))
     return min(rows, room) if model.family.gaussian else min(rows, room, max(8, directions // k))
 

@@ -1,4 +1,4 @@
-"""The Gauss–Newton matrix: the Hessian without the network's own second derivatives."""
+"""The Gauss–Newton matrix: the Hessian without the second derivatives of the network."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from rue.core.errors import NotPositiveDefiniteError
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """Σᵢ JᵢᵀΛᵢJᵢ + ∇²R: never points downwards for a convex loss, and equal to the Hessian at a perfect fit."""
+    """Σᵢ JᵢᵀΛᵢJᵢ + ∇²R: positive semi-definite for a convex loss, and equal to the Hessian at a perfect fit."""
 
     def at(self, model: Objective, data: TrainingSet) -> Curvature:
         """The Gauss–Newton matrix at the model's theta."""
@@ -50,17 +50,17 @@ class GaussNewtonAt:
 
     @property
     def logits(self) -> int:
-        """Outputs of which only differences matter."""
+        """The number of logits where only differences matter, else 0."""
         return logits(self.model, self.data)
 
     @property
     def device(self) -> torch.device:
-        """Where its vectors live."""
+        """The device of its vectors."""
         return self.model.theta.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The model's own."""
+        """The dtype of the model."""
         return self.model.theta.dtype
 
     def product(self, vectors: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class GaussNewtonAt:
         return self._dense
 
     def trace(self) -> float:
-        """Exact, from the rows."""
+        """The exact trace, summed over rows."""
         if "_dense" in vars(self):
             return float(self._dense.trace())
         from_rows = sum(float((rows * curved).sum()) for rows, curved in self._curved_rows())
@@ -80,11 +80,11 @@ class GaussNewtonAt:
         return from_rows + float(penalty_dense(self.model).trace() if diagonal is None else diagonal.sum())
 
     def penalty_diagonal(self) -> Tensor | None:
-        """The penalty's part, where it is diagonal."""
+        """The curvature of the penalty (d,), where it is diagonal."""
         return penalty_diagonal(self.model)
 
     def root(self) -> Iterator[Tensor] | None:
-        """Λ^½J in blocks of rows, for a loss that is convex in the outputs."""
+        """Λ^½J in blocks of rows; it needs a loss that is convex in the outputs."""
         return self._root_rows()
 
     @cached_property
@@ -111,7 +111,7 @@ class GaussNewtonAt:
             yield (half @ jacobian).flatten(0, 1)
 
     def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Jacobians (c, k, d) and the weighted curvature of the loss (c, k, k), coupled rows as one block."""
+        """Jacobians (c, k, d) and weighted Hessians of the loss (c, k, k); coupled rows form one block."""
         if self.model.family.coupled:
             rows = torch.cat([jacobian.double() for _, jacobian in jacobian_batches(self.model, self.data)])
             batch = whole(self.data)

@@ -15,13 +15,13 @@ from rue.core.errors import DerivativeError
 from rue.core.progress import track
 from rue.core.randomness import generator
 
-ASYMMETRY = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative to the largest entry; more is not rounding
-PROBES = 64  # random signs for the trace: a relative error of a few per cent, enough for a damping
+ASYMMETRY = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative to the largest entry; more is not rounding error
+PROBES = 64  # random sign vectors for the trace: a relative error of a few per cent, enough to choose a damping
 
 
 @dataclass(frozen=True)
 class Hessian:
-    """∇²J(θ̂), which need not be positive definite where training stopped early."""
+    """∇²J(θ̂). It need not be positive definite if training stopped early."""
 
     def at(self, model: Objective, data: TrainingSet) -> Curvature:
         """The Hessian at the model's theta."""
@@ -42,22 +42,22 @@ class HessianAt:
 
     @property
     def rank(self) -> int:
-        """A Hessian of second-order terms can be of full rank."""
+        """The number of parameters: a Hessian can have full rank."""
         return self.size
 
     @property
     def logits(self) -> int:
-        """Outputs of which only differences matter."""
+        """The number of logits where only differences matter, else 0."""
         return logits(self.model, self.data)
 
     @property
     def device(self) -> torch.device:
-        """Where its vectors live."""
+        """The device of its vectors."""
         return self.model.theta.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The model's own."""
+        """The dtype of the model."""
         return self.model.theta.dtype
 
     def product(self, vectors: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class HessianAt:
         return self._dense
 
     def trace(self) -> float:
-        """Hutchinson's estimate with fixed random signs, exact where the matrix is already known."""
+        """Hutchinson's estimate with fixed random signs; exact where the matrix has been computed already."""
         if "_dense" in vars(self):
             return float(self._dense.trace())
         signs = torch.randint(0, 2, (PROBES, self.size), generator=generator(0)).double() * 2 - 1
@@ -77,16 +77,16 @@ class HessianAt:
         return float((signs * self.product(signs)).sum() / PROBES)
 
     def penalty_diagonal(self) -> Tensor | None:
-        """The penalty's part, where it is diagonal."""
+        """The curvature of the penalty (d,), where it is diagonal."""
         return penalty_diagonal(self.model)
 
     def root(self) -> Iterator[Tensor] | None:
-        """A Hessian may point downwards: it has no root."""
+        """None: a Hessian may have negative eigenvalues, so it has no root."""
         return None
 
     @cached_property
     def _dense(self) -> Tensor:
-        """By products with blocks of unit vectors, made symmetric."""
+        """The matrix from products with blocks of unit vectors, made symmetric."""
         matrix = penalty_dense(self.model)
         unit = torch.eye(self.size, dtype=torch.float64, device=self.device)
         block = 8 * VECTORS  # a few blocks for each pass over the data
@@ -96,7 +96,7 @@ class HessianAt:
 
 
 def symmetric(matrix: Tensor, dtype: torch.dtype) -> Tensor:
-    """Even out rounding; a matrix that is not symmetric beyond that is not a second derivative."""
+    """Average out asymmetry that is due to rounding; raise if it is larger, since second derivatives are symmetric."""
     apart = float((matrix - matrix.T).abs().max() / matrix.abs().max().clamp_min(1e-300))
     if apart > ASYMMETRY[dtype]:
         raise DerivativeError(

@@ -1,7 +1,7 @@
-"""Outputs of which only differences matter: all logits of softmax may rise together, and no probability moves.
+"""Softmax logits: adding one number to all of them changes no probability, so only their differences matter.
 
-Parameters that raise all logits alike are then flat directions of the data's part of a curvature, as many as there
-are parameters for one logit.
+Changes of the parameters that raise all logits equally do not change the loss: they are flat directions of the
+curvature. There are as many of them as there are parameters for one logit.
 """
 
 from rue.core.concepts import Objective, TrainingSet
@@ -10,7 +10,7 @@ from rue.core.nested import take
 
 
 def logits(model: Objective, data: TrainingSet) -> int:
-    """How many there are; 0 where every output counts by itself."""
+    """The number of such logits; 0 for models without softmax."""
     if model.family.decision != "largest":
         return 0
     return outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]

@@ -1,4 +1,4 @@
-"""The penalty's share of every curvature."""
+"""The curvature of the penalty, which is part of every curvature."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,8 @@ from rue.core.randomness import generator
 def penalty_diagonal(model: Objective) -> Tensor | None:
     """∇²R as its diagonal (d,), or None where it is not diagonal.
 
-    A diagonal matrix maps ones to its diagonal; a second, irregular vector tells whether it was one.
+    A diagonal matrix maps a vector of ones to its diagonal; the product with a second, random vector shows whether
+    the matrix is diagonal.
     """
     d, device = model.theta.numel(), model.theta.device
     irregular = torch.randn(d, generator=generator(0), dtype=torch.float64).to(device)

@@ -1,4 +1,4 @@
-"""Solvers and damping rules: a damped curvature, factored once, solved for many right-hand sides."""
+"""Solvers and damping rules: a damped curvature is factored once and solved for many right-hand sides."""
 
 from rue.core.solve.conjugate_gradient import ConjugateGradient
 from rue.core.solve.damping import Fixed, MeanFraction, NoDamping, SmallestEigenvalue

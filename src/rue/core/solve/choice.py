@@ -1,4 +1,4 @@
-"""From a curvature to its inverse: which damping, which solver, and why."""
+"""Chooses the damping and the solver for a curvature, and records the reason."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from rue.core.solve.dense import Cholesky
 from rue.core.solve.dual import Dual
 from rue.core.solve.pseudo_inverse import PseudoInverse
 
-SMALL = 2000  # parameters: a dense matrix is never the bottleneck
-LARGE = 8000  # rows of a matrix to factor: half a gigabyte, under a minute on two cores
+SMALL = 2000  # parameters up to which a dense matrix is never the bottleneck
+LARGE = 8000  # rows of the largest matrix to factor: half a gigabyte, under a minute on two cores
 
 
 class Inverted(NamedTuple):
@@ -23,14 +23,14 @@ class Inverted(NamedTuple):
     damped: Damped
 
     def describe(self) -> Facts:
-        """Damping, its reason and the solver."""
+        """The damping, its reason and the solver."""
         return {"damping": self.damped.value, "damping_reason": self.damped.reason, **self.inverse.describe()}
 
 
 def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None) -> Inverted:
-    """Damp and factor; without a rule, damp only what cannot be inverted otherwise, and say so.
+    """Damp and factor. Without a damping rule, damp only a curvature that cannot be inverted otherwise, with a warning.
 
-    Where only differences of logits matter, all of them may rise together: such directions are left out, not damped.
+    Raising all softmax logits equally changes no probability: such flat directions are left out, not damped.
     """
     if damping is not None:
         damped = damping(curvature)
@@ -54,28 +54,28 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None)
         inverse = _factor(curvature, value, solver)
     except NotPositiveDefiniteError:
         return _lifted(curvature, value, solver)
-    said = (
+    warning = (
         "the curvature is singular without damping (no l2 on some parameters, or features that repeat each other), so "
         f"{value:.3g} was added: {reason}; "
         "give the l2 the model was trained with, or choose a damping"
     )
-    damped = Damped(value, f"{reason}, because the curvature is singular without it", said)
+    damped = Damped(value, f"{reason}, because the curvature is singular without it", warning)
     return Inverted(inverse, damped)
 
 
 def _lifted(curvature: Curvature, least: float, solver: Solver | None) -> Inverted:
-    """Damp a curvature that points downwards, as that of a loss that is not convex in the outputs may."""
+    """Damp a curvature with negative eigenvalues, as a loss that is not convex in the outputs may have."""
     smallest, how = smallest_eigenvalue(curvature)
     value = max(0.0, -smallest) + least
-    said = (
+    warning = (
         f"the curvature points downwards (smallest eigenvalue {smallest:.3g}, {how}), because the loss is not convex "
         f"in the outputs or the model is not at an optimum, so {value:.3g} was added; choose a damping, or train on"
     )
-    return Inverted(_factor(curvature, value, solver), Damped(value, "lifted, because it points downwards", said))
+    return Inverted(_factor(curvature, value, solver), Damped(value, "lifted, because it points downwards", warning))
 
 
 def chosen_solver(curvature: Curvature, damping: float) -> Solver:
-    """Cholesky while the matrix is small, the dual form when rows are fewer than parameters, else iterations."""
+    """Cholesky for a small matrix, the dual form for fewer rows than parameters, else conjugate gradients."""
     d, rank = curvature.size, curvature.rank
     if d <= SMALL or (d <= LARGE and d <= 2 * rank):
         return Cholesky()
@@ -87,7 +87,7 @@ def chosen_solver(curvature: Curvature, damping: float) -> Solver:
 
 
 def too_large(model: Model, data: TrainingSet) -> bool:
-    """Whether neither the parameters nor the outputs of the training rows make a matrix that can be factored."""
+    """Whether both the d×d matrix and the n·k × n·k matrix are too large to factor."""
     if model.theta.numel() <= LARGE or model.family.coupled:
         return False
     return data.n * outputs(model, next(data.batches()).inputs).shape[1] > LARGE
@@ -98,7 +98,7 @@ def _factor(curvature: Curvature, damping: float, solver: Solver | None) -> Inve
 
 
 def _may_be_singular(curvature: Curvature, solver: Solver) -> bool:
-    """More parameters without a penalty than directions the data can fill, or any at all where nobody would notice."""
+    """Whether more parameters have no penalty than the data can determine, or any if the solver would not notice."""
     diagonal = curvature.penalty_diagonal()
     if diagonal is None:
         return False

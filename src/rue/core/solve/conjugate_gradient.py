@@ -1,4 +1,4 @@
-"""Conjugate gradients for many right-hand sides at once, without ever holding the matrix."""
+"""Conjugate gradients for many right-hand sides at once, without storing the matrix."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -14,10 +14,10 @@ from rue.core.solve.residual import relative_residual
 
 @dataclass(frozen=True)
 class ConjugateGradient:
-    """Stops each right-hand side on its own; raises where it has not converged or the curvature points downwards.
+    """Stops each right-hand side separately; raises if it does not converge or meets negative curvature.
 
-    `tolerance` is that of the relative residual: without one, 1e-6, and 1e-4 for a float32 model, whose products are
-    no better. `rank` is that of the Nyström preconditioner, 0 for none.
+    `tolerance` is the largest allowed relative residual: by default 1e-6, and 1e-4 for a float32 model, whose products
+    are no more accurate. `rank` is the rank of the Nyström preconditioner, 0 for none.
     """
 
     notices_singular: ClassVar[bool] = False
@@ -29,11 +29,12 @@ class ConjugateGradient:
     def __post_init__(self) -> None:
         if (self.tolerance is not None and not 0 < self.tolerance < 1) or self.max_steps < 1 or self.rank < 0:
             raise SettingError(
-                "ConjugateGradient wants 0 < tolerance < 1, max_steps of at least 1 and rank of at least 0"
+                f"ConjugateGradient got tolerance={self.tolerance}, max_steps={self.max_steps} and rank={self.rank}, "
+                "expected 0 < tolerance < 1, max_steps of at least 1 and rank of at least 0"
             )
 
-    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
-        """As it is."""
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  every solver has this signature
+        """The core itself: this solver needs no other coordinates."""
         return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
@@ -64,9 +65,8 @@ class ConjugateGradientInverse:
             if not bool(open_rows.any()):
                 break
             self._step(state, open_rows.nonzero().squeeze(-1))
-        residual = float(
-            relative_residual(self._product(state.solved), wanted).max()
-        )  # not the recursion's own word for it
+        # computed anew, because the residual that the recursion carries along drifts by rounding
+        residual = float(relative_residual(self._product(state.solved), wanted).max())
         if not residual <= self.tolerance:
             raise NotConvergedError(
                 f"residual {residual:.1e} is above {self.tolerance:.1e} after at most "
@@ -75,7 +75,7 @@ class ConjugateGradientInverse:
         return Solution(state.solved, residual)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Solve for noise whose covariance is the curvature itself."""
+        """Solve for noise whose covariance is the curvature: the answer has the inverse as its covariance."""
         blocks, diagonal = self.curvature.root(), self.curvature.penalty_diagonal()
         if blocks is None or diagonal is None:
             raise SettingError(
@@ -99,7 +99,7 @@ class ConjugateGradientInverse:
         return self.curvature.product(vectors) + self.damping * vectors
 
     def _step(self, state: "_State", rows: Tensor) -> None:
-        """One step of the recursion for the rows that are still open."""
+        """One step of the recursion for the rows that have not converged."""
         direction = state.direction[rows]
         image = self._product(direction)
         bend = (direction * image).sum(-1)
@@ -119,7 +119,7 @@ class ConjugateGradientInverse:
 
 @dataclass
 class _State:
-    """The recursion of each row: changed in place, one row block at a time."""
+    """The state of the recursion for each row, changed in place."""
 
     solved: Tensor
     residual: Tensor

@@ -1,4 +1,4 @@
-"""Damping rules: functions from curvature to a number, and the reason for it."""
+"""Damping rules: each chooses the number that is added to the diagonal of a curvature, and gives the reason."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ DENSE_SIZE = 8000  # above this many parameters, the smallest eigenvalue comes f
 
 @dataclass(frozen=True)
 class NoDamping:
-    """Use the curvature as it is; what cannot be inverted is an error."""
+    """Use the curvature as it is; a singular curvature raises an error."""
 
     def __call__(self, curvature: Curvature) -> Damped:  # noqa: ARG002  every rule takes the curvature
         """Zero."""
@@ -71,7 +71,7 @@ class MeanFraction:
 
 
 def smallest_eigenvalue(curvature: Curvature) -> tuple[float, str]:
-    """The smallest eigenvalue and how it was found: all of them up to `DENSE_SIZE` parameters, else Lanczos."""
+    """The smallest eigenvalue and how it was computed: densely up to `DENSE_SIZE` parameters, else by Lanczos."""
     if curvature.size <= DENSE_SIZE:
         return float(torch.linalg.eigvalsh(curvature.dense())[0]), "dense"
     diagonal = curvature.penalty_diagonal()

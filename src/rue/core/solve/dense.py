@@ -1,4 +1,4 @@
-"""Solvers that hold the whole matrix: Cholesky for speed, eigendecomposition to see the spectrum."""
+"""Solvers that store the whole matrix: Cholesky for speed, eigendecomposition to see the spectrum."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -14,12 +14,12 @@ from rue.core.solve.residual import checked
 
 @dataclass(frozen=True)
 class Cholesky:
-    """H̃ = D CCᵀ D, with D such that CCᵀ has a diagonal of ones: d³/3 operations, once, in whatever units."""
+    """H̃ = D CCᵀ D in d³/3 operations. D scales CCᵀ to a diagonal of ones, so units of parameters do not matter."""
 
     notices_singular: ClassVar[bool] = True
 
-    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
-        """As it is."""
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  every solver has this signature
+        """The core itself: this solver needs no other coordinates."""
         return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
@@ -48,13 +48,13 @@ class CholeskyInverse:
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d)."""
         wanted = vectors.double() / self.scale
-        found = checked(
+        solution = checked(
             lambda rows: (rows / self.scale) @ self.matrix / self.scale,
             wanted,
             lambda rows: torch.cholesky_solve(rows.T, self.factor).T,
-            float(len(self.factor)),  # a matrix with a diagonal of ones
+            float(len(self.factor)),  # the trace bounds the norm, and the diagonal is ones
         )
-        return Solution(found.vectors / self.scale, found.residual)
+        return Solution(solution.vectors / self.scale, solution.residual)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """D⁻¹C⁻ᵀz has covariance (D CCᵀ D)⁻¹."""
@@ -68,12 +68,12 @@ class CholeskyInverse:
 
 @dataclass(frozen=True)
 class Eigen:
-    """H̃ = VΛVᵀ: about ten times the work of Cholesky, and the whole spectrum for it."""
+    """H̃ = VΛVᵀ: about ten times the work of Cholesky, but it gives the whole spectrum."""
 
     notices_singular: ClassVar[bool] = True
 
-    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
-        """As it is."""
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  every solver has this signature
+        """The core itself: this solver needs no other coordinates."""
         return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
@@ -124,7 +124,7 @@ class EigenInverse:
 
 
 def damped_matrix(curvature: Curvature, damping: float) -> Tensor:
-    """H̃ (d, d), where it fits in memory."""
+    """H̃ (d, d); raises if it does not fit in memory."""
     needed = 3 * 8 * curvature.size**2
     free = free_bytes(curvature.device)
     if needed > free:

@@ -1,4 +1,4 @@
-"""The dual form: an n·k × n·k matrix instead of a d×d one, exact at any number of parameters."""
+"""The dual form: factors an n·k × n·k matrix instead of a d×d one, exact for any number of parameters."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.memory import free_bytes
 from rue.core.solve.residual import checked
 
-SHARE = 0.25  # of the free memory for the root's rows; where they need more, they are computed anew for every solve
+SHARE = 0.25  # part of the free memory for the rows of S; if they need more, they are computed again for every solve
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Dual:
 
     notices_singular: ClassVar[bool] = True
 
-    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
-        """As it is."""
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  every solver has this signature
+        """The core itself: this solver needs no other coordinates."""
         return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
@@ -59,7 +59,7 @@ class DualInverse:
 
     @property
     def _norm(self) -> float:
-        """At least ‖SᵀS + D‖: the largest entry of D times the trace of I + SD⁻¹Sᵀ."""
+        """An upper bound of ‖SᵀS + D‖: the largest entry of D times the trace of I + SD⁻¹Sᵀ."""
         return float(self.diagonal.max() * self.factor.square().sum())
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
@@ -96,16 +96,16 @@ class DualInverse:
 
 def _rows(curvature: Curvature) -> Callable[[], Iterator[Tensor]]:
     def read() -> Iterator[Tensor]:
-        found = curvature.root()
-        if found is None:
+        blocks = curvature.root()
+        if blocks is None:
             raise SettingError("Dual needs a curvature that is a sum of squares; use curvature=GaussNewton()")
-        return found
+        return blocks
 
     return read
 
 
 def _reader(rows: Callable[[], Iterator[Tensor]], curvature: Curvature) -> Callable[[], Iterator[Tensor]]:
-    """Keep the rows where they fit, else read them anew, in blocks as large as fit."""
+    """Keep the rows if they fit in memory, else compute them again for every solve, in blocks as large as fit."""
     room = int(SHARE * free_bytes(curvature.device))
     if curvature.rank * curvature.size * 8 > room:
         return lambda: _gathered(rows(), room // 4)
@@ -113,7 +113,7 @@ def _reader(rows: Callable[[], Iterator[Tensor]], curvature: Curvature) -> Calla
 
 
 def _gathered(blocks: Iterator[Tensor], limit: int) -> Iterator[Tensor]:
-    """Join small blocks of rows into few large ones: a pair of blocks is one matrix product."""
+    """Join small blocks of rows into few large ones, because every pair of blocks is a matrix product."""
     held: list[Tensor] = []
     for block in blocks:
         if held and sum(part.nbytes for part in held) + block.nbytes > limit:

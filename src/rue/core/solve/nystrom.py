@@ -1,4 +1,4 @@
-"""A randomised Nyström preconditioner (Frangella, Tropp & Udell 2023): the largest directions, solved in advance."""
+"""A randomised Nyström preconditioner (Frangella, Tropp & Udell 2023): it inverts the largest eigendirections."""
 
 from dataclasses import dataclass, field
 
@@ -42,5 +42,5 @@ def nystrom(curvature: Curvature, damping: float, rank: int, seed: int) -> Preco
     keep = values > shift  # negative directions of a Hessian are left to the iterations
     half = (image @ rotation[:, keep]) / values[keep].sqrt()
     vectors, singular, _ = torch.linalg.svd(half, full_matrices=False)
-    found = (singular.square() - shift).clamp_min(0) + damping
-    return Preconditioner(vectors, found.min() / found if len(found) else found)
+    eigenvalues = (singular.square() - shift).clamp_min(0) + damping
+    return Preconditioner(vectors, eigenvalues.min() / eigenvalues if len(eigenvalues) else eigenvalues)

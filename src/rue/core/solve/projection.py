@@ -1,4 +1,4 @@
-"""Random projection: the model along the directions that its curvature sends random vectors to."""
+"""Random projection: the parameters move only along the images of random vectors under the curvature."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -27,18 +27,19 @@ from rue.core.progress import track
 from rue.core.randomness import generator
 from rue.core.solve.dense import Cholesky
 
-DIRECTIONS = 128  # pushed forward at once
-COLUMNS = 2**13  # of the directions mixed at once
-FLAT = 1e-12  # of the largest: a direction that adds nothing to the others
+DIRECTIONS = 128  # multiplied by the Jacobian at once
+COLUMNS = 2**13  # of the directions combined at once
+FLAT = 1e-12  # times the largest eigenvalue: below it, a direction is a combination of the others
 
 
 @dataclass(frozen=True)
 class Projection:
     """Parameters move along `size` directions only, θ̂ + D^(−½)Qᵀz, with D the penalty's curvature.
 
-    Q spans D^(−½)HD^(−½) times random vectors (Halko, Martinsson and Tropp, 2011), H being the Gauss–Newton matrix of
-    the data: where its eigenvalues fall, few directions hold nearly all of every influence. Parameters without a
-    penalty keep a direction each while they are few. An approximation: compare with a larger `size`, or another `seed`.
+    Q spans D^(−½)HD^(−½) times random vectors (Halko, Martinsson and Tropp, 2011), where H is the Gauss–Newton matrix
+    of the data. If its eigenvalues fall quickly, few directions carry nearly all of every influence. Parameters without
+    a penalty keep a direction of their own, if they are few. This is an approximation: compare it with a larger `size`
+    or another `seed`.
     """
 
     notices_singular: ClassVar[bool] = True
@@ -55,7 +56,7 @@ class Projection:
         diagonal = penalty_diagonal(core)
         free = torch.arange(0) if diagonal is None else torch.nonzero(diagonal == 0).flatten().cpu()
         penalised = diagonal is not None and len(free) <= self.size // 2
-        if diagonal is None or not penalised:  # no scale of its own: damped later
+        if diagonal is None or not penalised:  # the penalty gives no scale; the curvature is damped later
             diagonal, free = torch.ones(d, dtype=torch.float64, device=place), torch.arange(0)
         scale = torch.where(diagonal > 0, diagonal, torch.inf).rsqrt()
         directions = self._directions(core, data, scale) if bool(scale.any()) else core.theta.new_zeros(0, d)
@@ -77,7 +78,7 @@ class Projection:
         kept = values > FLAT * values[-1].clamp_min(torch.finfo(torch.float64).tiny)
         mixing = (vectors[:, kept] / values[kept].sqrt()).T
         directions = torch.empty(len(mixing), len(scale), dtype=model.theta.dtype, device=scale.device)
-        for columns in torch.arange(len(scale), device=scale.device).split(COLUMNS):  # no second copy in float64
+        for columns in torch.arange(len(scale), device=scale.device).split(COLUMNS):  # avoids a second float64 copy
             directions[:, columns] = (mixing @ rows[:, columns] * scale[columns]).to(directions)
         return directions
 
@@ -90,7 +91,7 @@ class ProjectedObjective:
     theta: Tensor = field(repr=False)  # zeros (r,)
     directions: Tensor = field(repr=False)  # (r − f, d)
     free: Tensor = field(repr=False)  # (f,), the parameters that keep a direction of their own
-    weight: float  # of ½‖z‖² along `directions`
+    weight: float  # of the penalty ½‖z − centre‖² along `directions`: 1, or 0 without a penalty
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at z."""
@@ -101,12 +102,12 @@ class ProjectedObjective:
         return self.inner.predict(self.inner.theta.to(theta) + moved, inputs)
 
     def jacobian(self, inputs: Inputs) -> Tensor:
-        """∂f/∂z (m, k, r), by pushing every direction forward: never a row of all parameters for each output."""
+        """∂f/∂z (m, k, r) by forward derivatives along every direction, so that ∂f/∂θ (m, k, d) is never stored."""
 
-        def made() -> Tensor:
+        def make() -> Tensor:
             return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
 
-        return kept("Jacobian", self, made)
+        return kept("Jacobian", self, make)
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½‖z − centre‖²: the directions are orthonormal in the units of the penalty."""
@@ -115,9 +116,9 @@ class ProjectedObjective:
 
     @cached_property
     def centre(self) -> Tensor:
-        """The z (r,) whose parameters come nearest to the centre, in least squares.
+        """The z (r,) whose parameters are nearest to the inner centre, by least squares.
 
-        The directions are not orthonormal where penalties differ, and zero at the free parameters.
+        The directions are not orthonormal where penalties differ, and they are zero at the free parameters.
         """
         away = (self.inner.centre - self.inner.theta).double()
         gram = away.new_zeros(len(self.directions), len(self.directions))
@@ -131,12 +132,12 @@ class ProjectedObjective:
 
     @property
     def stated(self) -> bool:
-        """As the objective behind says."""
+        """Delegates to the inner objective."""
         return self.inner.stated
 
     @property
     def family(self) -> Family:
-        """That of the model behind, and that it is seen along few directions."""
+        """The family of the inner objective, marked as projected."""
         return replace(self.inner.family, projected=True)
 
     @property
@@ -145,11 +146,11 @@ class ProjectedObjective:
         return self.inner.loss
 
     def contents(self) -> Iterator[str | Tensor]:
-        """Those of the objective behind."""
+        """The contents of the inner objective."""
         return self.inner.contents()
 
     def describe(self) -> Facts:
-        """Say that this is an approximation, and of what."""
+        """The facts of the inner objective, and the number of directions it was projected to."""
         return {**self.inner.describe(), "d": self.inner.theta.numel(), "projected_to": len(self.theta)}
 
     def _blocks(self) -> Iterator[Tensor]:

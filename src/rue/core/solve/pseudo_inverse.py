@@ -1,4 +1,4 @@
-"""The inverse on the directions the objective feels: for classifiers, whose logits may all rise together unnoticed."""
+"""The pseudo-inverse: it leaves out flat directions, such as raising all softmax logits of a classifier equally."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,39 +11,39 @@ from rue.core.errors import NotPositiveDefiniteError
 from rue.core.solve.dense import damped_matrix
 from rue.core.solve.residual import checked
 
-FLAT = 1e-11  # of the largest eigenvalue, in units in which the diagonal is one: below it a direction is not felt
+FLAT = 1e-11  # times the largest eigenvalue, for a matrix scaled to a diagonal of ones: below it a direction is flat
 
 
 @dataclass(frozen=True)
 class PseudoInverse:
-    """Drops flat directions, at most `most`: right for what no flat direction moves, such as differences of logits."""
+    """Drops up to `most` flat directions: exact for quantities they do not change, such as differences of logits."""
 
     notices_singular: ClassVar[bool] = True
     most: int | None = None
 
-    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  the form is the family's
-        """As it is."""
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:  # noqa: ARG002  every solver has this signature
+        """The core itself: this solver needs no other coordinates."""
         return core
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
-        """Eigenvalues in units in which the diagonal is one; those that are felt are kept."""
+        """Scale the matrix to a diagonal of ones and keep the eigendirections that are not flat."""
         matrix = damped_matrix(curvature, damping)
         scale = matrix.diagonal().clamp_min(0).sqrt()
         scale = torch.where(scale > 0, scale, torch.ones_like(scale))
         values, vectors = torch.linalg.eigh(matrix / torch.outer(scale, scale))
-        felt = values > FLAT * values[-1]
-        dropped = int((~felt).sum())
+        steep = values > FLAT * values[-1]
+        dropped = int((~steep).sum())
         if float(values[0]) < -FLAT * float(values[-1]) or (self.most is not None and dropped > self.most):
             raise NotPositiveDefiniteError(
                 f"{dropped} of {len(values)} directions are flat or point downwards, more than can be left out; give "
                 "the l2 of training, or a damping"
             )
-        return PseudoInverseAt(matrix, scale, values[felt], vectors[:, felt])
+        return PseudoInverseAt(matrix, scale, values[steep], vectors[:, steep])
 
 
 @dataclass(frozen=True)
 class PseudoInverseAt:
-    """Eigenvalues and eigenvectors of the directions that are felt, ready to solve."""
+    """Eigenvalues and eigenvectors of the directions that are not flat, ready to solve."""
 
     matrix: Tensor = field(repr=False)
     scale: Tensor = field(repr=False)  # (d,)
@@ -53,17 +53,17 @@ class PseudoInverseAt:
 
     def solve(self, vectors: Tensor) -> Solution:
         """Solve for every row of (r, d), without its part along flat directions."""
-        felt = (vectors.double() / self.scale) @ self.vectors @ self.vectors.T
-        found = checked(
+        steep = (vectors.double() / self.scale) @ self.vectors @ self.vectors.T
+        solution = checked(
             lambda rows: (rows / self.scale) @ self.matrix / self.scale,
-            felt,
+            steep,
             lambda rows: ((rows @ self.vectors) / self.values) @ self.vectors.T,
             float(self.values[-1]),
         )
-        return Solution(found.vectors / self.scale, found.residual)
+        return Solution(solution.vectors / self.scale, solution.residual)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Nothing moves along flat directions."""
+        """Draws that do not move along flat directions."""
         noise = torch.randn(count, len(self.values), generator=generator, dtype=torch.float64).to(self.values.device)
         return (noise / self.values.sqrt()) @ self.vectors.T / self.scale
 

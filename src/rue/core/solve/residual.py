@@ -1,4 +1,4 @@
-"""The evidence that a solve worked."""
+"""Checks that a solve worked."""
 
 from collections.abc import Callable
 
@@ -8,20 +8,18 @@ from torch import Tensor
 from rue.core.concepts import Solution
 from rue.core.errors import NotConvergedError
 
-CHECKED_ROWS = 8  # a factorisation that is good for these is good for the rest
+CHECKED_ROWS = 8  # about so many rows are checked; a factorisation that is right for them is right for the rest
 TOLERANCE = 1e-6
-
-
-ROUNDING = 10.0  # units of it, in a product of a row
-REFINED = 3  # times that a solve is repeated for what it left
+ROUNDING = 10.0  # allowed rounding of a product, in units of norm times machine epsilon
+REFINED = 3  # at most so many steps of iterative refinement
 
 
 def checked(
     product: Callable[[Tensor], Tensor], wanted: Tensor, solve: Callable[[Tensor], Tensor], norm: float
 ) -> Solution:
-    """Multiply a few solved rows back; solve again for what is left where they do not fit, or refuse the answer.
+    """Solve and check a few rows by multiplying them back; refine an inexact answer, and raise if it stays inexact.
 
-    No solve can do better than the rounding of a product with a matrix of this norm: that much is allowed.
+    No solve can be more exact than the rounding of a product with a matrix of this norm, so that much is allowed.
     """
     solved = solve(wanted)
     step = max(1, len(wanted) // CHECKED_ROWS)
@@ -31,18 +29,18 @@ def checked(
         rounding = floor * torch.linalg.vector_norm(solved[::step], dim=-1) / TOLERANCE
         return float(relative_residual(product(solved[::step]), wanted[::step], rounding).max())
 
-    found = worst()
+    residual = worst()
     for _ in range(REFINED):
-        if found <= TOLERANCE:
+        if residual <= TOLERANCE:
             break
         solved = solved + solve(wanted - product(solved))
-        found = worst()
-    if not found <= TOLERANCE:
+        residual = worst()
+    if not residual <= TOLERANCE:
         raise NotConvergedError(
-            f"a solve left a relative residual of {found:.1e}, above {TOLERANCE:.0e}: the curvature is close to "
+            f"a solve left a relative residual of {residual:.1e}, above {TOLERANCE:.0e}: the curvature is close to "
             "singular; give the l2 of training or a larger damping"
         )
-    return Solution(solved, found)
+    return Solution(solved, residual)
 
 
 def relative_residual(product: Tensor, wanted: Tensor, rounding: Tensor | float = 0.0) -> Tensor:
