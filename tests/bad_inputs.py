@@ -912,7 +912,7 @@ DATA = [
         "The targets are one number",
         lambda: fit(data=(X, torch.tensor(1.0))),
         ShapeError,
-        r"scalar was found where rows were expected; the first axis must be the rows",
+        r"a part of the data is a scalar, expected rows; the first axis must be the rows",
     ),
     BadInput(
         "A column of a frame is text",
