@@ -1329,8 +1329,8 @@ BREAKS = [
     Break(
         "a residual that is no number is accepted",
         "core/solve/residual.py",
-        "if not found <= TOLERANCE",
-        "if found > TOLERANCE",
+        "if not residual <= TOLERANCE",
+        "if residual > TOLERANCE",
         SOLVE,
     ),
     Break(

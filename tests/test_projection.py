@@ -89,3 +89,12 @@ def test_every_closed_form_works_on_a_projected_model():
         assert np.isfinite(method.fit(case.wrap(), (case.X, case.y)).audit(case.X_new).score).all()
     found = rue.calibrate.leave_one_out(case.wrap(), (case.X, case.y), solver=Projection(12))
     assert np.isfinite(found.residual).all()
+
+
+def test_targets_are_read_as_the_model_behind_a_projection_reads_them():
+    torch.manual_seed(0)
+    net, X = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)), torch.randn(40, 3)
+    model = rue.wrap(net, loss="squared_error", l2=1.0)
+    auditor = rue.LinearRUE(solver=Projection(8)).fit(model, (X, X[:, 0]))
+    assert auditor.model.read_targets(X[:5, 0]).shape == (5, 1)
+    assert rue.report(auditor, X[:9], X[:9, 0], baselines=False).document["predictions"]

@@ -100,11 +100,11 @@ class Model:
 
     def read(self, inputs: Any) -> Inputs:
         """Turn raw inputs into tensors that `predict` takes."""
-        return self.boundary.read(self.core, inputs)
+        return self.boundary.read(self.behind or self.core, inputs)
 
     def read_targets(self, targets: Any) -> Any:
         """Turn raw targets into what `loss` takes."""
-        return self.boundary.read_targets(self.core, targets)
+        return self.boundary.read_targets(self.behind or self.core, targets)
 
     def bind(self, inputs: Inputs, total_weight: float, batches: Batches | None = None) -> "Model":
         """Complete the model from data (shape of the outputs, scale of a mean loss), or raise if it cannot be audited.
