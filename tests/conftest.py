@@ -12,7 +12,8 @@ torch.set_num_threads(1)
 hypothesis.settings.register_profile("rue", deadline=None, max_examples=25, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("rue")
 
-# Files that `make test` leaves to a job of their own; the other files are unit tests and laws.
+# Files that `make test` leaves to a job of their own; the others are unit tests and laws, but for single tests marked
+# with a job.
 JOBS = {
     "docs": ("test_docs.py", "test_examples.py", "test_demo.py"),
     "report": ("test_report.py", "test_report_browser.py", "test_report_cli.py", "test_report_page.py"),
@@ -24,6 +25,7 @@ JOBS = {
         "paper/test_reproduction.py",
         "paper/test_results.py",
         "paper/test_shift.py",
+        "test_datasets.py",
         "test_practice.py",
     ),
     "training": (
@@ -38,8 +40,11 @@ JOBS = {
         "test_recipes.py",
         "test_refit_bootstrap.py",
         "test_skorch.py",
+        "test_tokens.py",
         "test_training.py",
         "test_transformers.py",
+        "test_variable_length.py",
+        "test_wrappers.py",
     ),
 }
 JOB_OF = {Path(__file__).parent / name: job for job, names in JOBS.items() for name in names}

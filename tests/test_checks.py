@@ -68,6 +68,7 @@ def test_a_wrong_penalty_is_named_with_its_factor(name):
     assert f"loss={KINDS[name].loss!r}" in WRONG["wrong loss"](name).check()["at rest"].found
 
 
+@pytest.mark.docs
 def test_the_page_shows_what_is_measured():
     shown = check_cases.PAGE.read_text().split(check_cases.BEGIN)[1].split(check_cases.END)[0].strip().splitlines()[2:]
     for line, (mistake, checks) in zip(shown, check_cases.measured().items(), strict=True):
@@ -168,6 +169,7 @@ def test_row_weights_belong_to_the_objective():
     assert rue.LinearRUE().fit(model, (found.X, found.y)).check()["at rest"].light != "green"
 
 
+@pytest.mark.training
 @pytest.mark.parametrize("l2", [0.0, 1.0])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_a_net_stopped_early_is_amber_and_never_red(l2, decay):

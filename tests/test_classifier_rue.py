@@ -133,6 +133,7 @@ def digits():
     return rue.wrap(net, loss="cross_entropy", l2=0.3), X, y.numpy()
 
 
+@pytest.mark.training
 def test_the_default_finds_more_wrong_digits_than_the_nets_own_confidence(digits):
     model, X, y = digits
     found = {}

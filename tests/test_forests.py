@@ -252,6 +252,7 @@ def test_probabilities_are_votes_at_the_temperature_of_rows_out_of_the_bag():
     assert np.isfinite(audit.log_prob(y_new)).all()
 
 
+@pytest.mark.training
 @pytest.mark.parametrize(
     ("kind", "target"),
     [

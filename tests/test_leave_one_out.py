@@ -243,6 +243,7 @@ def half_square(outputs, targets):
 SLOW = [pytest.param(seed, l2, marks=pytest.mark.slow) for seed in (1, 2) for l2 in (0.1, 0.5)]
 
 
+@pytest.mark.training
 @pytest.mark.parametrize(("seed", "l2"), [(0, 0.5), *SLOW])
 def test_twenty_refits_of_a_converged_network_move_much_as_influence_says(seed, l2):
     X, line, generator = table(200, 2, seed)

@@ -123,6 +123,7 @@ def test_the_page_shows_every_figure_and_its_images_are_small():
     assert {f"figures/{path.name}" for path in (ROOT / "docs/figures").iterdir()} == set(images)
 
 
+@pytest.mark.docs
 def test_the_script_draws_every_image_of_the_page_from_the_page():
     spec = importlib.util.spec_from_file_location("figures", ROOT / "docs" / "figures.py")
     script = importlib.util.module_from_spec(spec)

@@ -87,7 +87,6 @@ def test_what_is_labelled_to_be_ignored_counts_nothing(tagger):
     np.testing.assert_allclose(found.std, by_token(tagger).audit(rue.tokens.places(padded(NEW_TEXTS))).std, rtol=1e-7)
 
 
-@pytest.mark.training
 def test_a_language_model_is_audited_token_by_token_with_shifted_labels():
     """A tiny GPT with its input and output embeddings tied; the bias of a layer is varied."""
     config = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2, n_positions=16, pad_token_id=0)
