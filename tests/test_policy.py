@@ -447,6 +447,13 @@ def test_losses_take_the_largest_error_of_several_outputs():
     assert Clipped(2.0)(prediction, y).tolist() == [1.0, 0.25]
 
 
+@given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=1))
+def test_losses_are_those_of_the_error_whatever_its_sign_and_the_prediction(rows):
+    prediction, y = np.array(rows).T
+    assert Exceeds(2.0)(prediction, y).tolist() == [float(abs(a - b) > 2) for a, b in rows]
+    np.testing.assert_allclose(Clipped(2.0)(prediction, y), [min(abs(a - b), 2) / 2 for a, b in rows])
+
+
 def test_a_column_of_targets_is_read_as_one_output():
     score, loss = np.arange(9.0), np.arange(9) % 2
     rule = RULES["risk"]
