@@ -5,7 +5,7 @@ LABEL ?= now
 PYTEST := RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test test-docs test-report test-paper test-training test-slow mutants browser check docs bench bench-models bench-practice package format clean
+.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-slow mutants browser check docs bench bench-models bench-practice package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -16,7 +16,7 @@ demo: .venv/core  ## train the paper's network on diabetes patients and audit it
 paper: .venv/paper  ## reproduce the paper and what lies beyond, in hours on two cores; goes on where it stopped
 	$(BIN)/rue paper all
 
-test: .venv/dev  ## unit tests and laws, under four minutes on two cores
+test: .venv/dev  ## unit tests and laws, about five minutes on two cores
 	$(PYTEST) -m 'not slow and not docs and not report and not paper and not training'
 
 test-docs: .venv/dev  ## examples, what README and documentation say, the demo
@@ -30,6 +30,9 @@ test-paper: .venv/dev  ## the paper's experiments and the benchmarks, on small d
 
 test-training: .venv/dev  ## what trains models again, and models of other libraries
 	$(PYTEST) -m 'training and not slow' tests
+
+test-jobs: .venv/dev browser  ## the four jobs above at once
+	$(PYTEST) -m '(docs or report or paper or training) and not slow' tests
 
 test-slow: .venv/dev  ## statistical validity and the deliberate breaks, in hours
 	$(PYTEST) -m slow
