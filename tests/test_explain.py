@@ -21,6 +21,8 @@ from cases import CASES
 from rue.core.errors import DataError, InputError, SettingError
 from rue.explain import explainer as explain
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 ROOT = Path(__file__).parent.parent
 spec = importlib.util.spec_from_file_location("explanations", ROOT / "benchmarks" / "explanations.py")
 truth = importlib.util.module_from_spec(spec)

@@ -17,6 +17,8 @@ from rue.models.trees import scikit_learn as scikit_learn_trees
 from rue.models.trees.tree_model import LEAVES, BoostedTrees, TreeReading, leaf_penalty, tree_core
 from tree_cases import TOLERANCE, Case, cases, table, targets
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 pytest.importorskip("lightgbm")
 pytest.importorskip("xgboost")
 pytest.importorskip("catboost")
