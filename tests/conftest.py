@@ -50,6 +50,12 @@ JOBS = {
 JOB_OF = {Path(__file__).parent / name: job for job, names in JOBS.items() for name in names}
 
 
+@pytest.fixture
+def few_trees(monkeypatch):
+    """A tenth of the error model's trees, for laws that hold with any number of them: trees take most of a fit."""
+    monkeypatch.setattr("rue.calibrate.error_model.TREES", 30)
+
+
 def pytest_ignore_collect(collection_path, config):
     """Do not even import the files of a job that is not wanted."""
     return True if f"not {JOB_OF.get(collection_path)}" in config.option.markexpr else None

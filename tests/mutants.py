@@ -14,6 +14,7 @@ import queue
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from mutation_sites import Site, sites, sized_lines
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("core", "calibrate", "methods", "policy")
+STOPPED = (-signal.SIGINT, -signal.SIGTERM, 2 + 128, 15 + 128)
 SKIPPED = ("core/progress.py", "core/errors.py", "core/memory.py")  # bars, names of errors, this machine's memory
 
 # The tests that a file is held to, beside its own doctests: the longest entry that its path begins with.
@@ -202,9 +204,14 @@ class Runner:
         limits = self.baselines(held_to(mutant.file) for mutant in mutants)
         with ThreadPoolExecutor(self.jobs) as pool:
             tries = [pool.submit(self._try, mutant, 4 * limits[held_to(mutant.file)] + 60) for mutant in mutants]
-            for number, done in enumerate(as_completed(tries), 1):
-                row = done.result()
-                print(f"{number}/{len(tries)} {row['outcome']:9} {row['seconds']:6.1f} s  {row['file']}:{row['line']}")
+            try:
+                for number, done in enumerate(as_completed(tries), 1):
+                    row = done.result()
+                    place = f"{row['file']}:{row['line']}"
+                    print(f"{number}/{len(tries)} {row['outcome']:9} {row['seconds']:6.1f} s  {place}", flush=True)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _sound(self, tests: tuple[str, ...]) -> tuple[int | None, float, str]:
         copy = self.copies.get()
@@ -262,6 +269,8 @@ def _pytest(copy: Path, tests: tuple[str, ...], limit: float) -> tuple[int | Non
         )
     except subprocess.TimeoutExpired:
         return None, time.perf_counter() - start, ""
+    if done.returncode in STOPPED:
+        raise SystemExit("the tests of a mutant were stopped from outside; run again, results so far are kept")
     return done.returncode, time.perf_counter() - start, done.stdout + done.stderr
 
 

@@ -26,6 +26,8 @@ from rue.checks.subject import Subject
 from rue.checks.training_fit import best_constant
 from snapshot import changed, module_picture
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 X, y = load_diabetes(return_X_y=True)
 X = X / X.std(axis=0)
 y = (y - y.mean()) / y.std()
@@ -288,7 +290,7 @@ def test_a_lasso_is_held_by_what_no_gradient_shows():
 
 def test_boosted_trees_leave_out_what_makes_no_sense_for_them():
     lightgbm = pytest.importorskip("lightgbm")
-    trees = lightgbm.LGBMRegressor(n_estimators=20, verbose=-1).fit(X, y)
+    trees = lightgbm.LGBMRegressor(n_estimators=20, n_jobs=1, verbose=-1).fit(X, y)
     found = rue.LinearRUE().fit(rue.wrap(trees), (X, y)).check(X[:50] + 0.01)
     assert "trees" in found.skipped["at rest"]
     assert {"negative curvature", "linearisation", "mode"} <= set(found.skipped)

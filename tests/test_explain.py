@@ -21,6 +21,8 @@ from cases import CASES
 from rue.core.errors import DataError, InputError, SettingError
 from rue.explain import explainer as explain
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 ROOT = Path(__file__).parent.parent
 spec = importlib.util.spec_from_file_location("explanations", ROOT / "benchmarks" / "explanations.py")
 truth = importlib.util.module_from_spec(spec)
@@ -95,7 +97,7 @@ def test_contributions_of_classifiers_sum_to_the_variance_of_the_margin():
     "made",
     [
         lambda: RandomForestRegressor(30, min_samples_leaf=3, random_state=0),
-        lambda: pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=20, verbose=-1),
+        lambda: pytest.importorskip("lightgbm").LGBMRegressor(n_estimators=20, n_jobs=1, verbose=-1),
         lambda: PoissonRegressor(alpha=0.1),
         lambda: TransformedTargetRegressor(Ridge(0.1), transformer=StandardScaler()),
     ],

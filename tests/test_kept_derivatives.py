@@ -19,6 +19,8 @@ from rue.core.solve import Projection
 from rue.data.rows import training_rows
 from rue.methods import best_method
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 PASSES = 2  # over the training rows in a default fit: one for Jacobians, one for gradients
 
 

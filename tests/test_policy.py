@@ -447,6 +447,13 @@ def test_losses_take_the_largest_error_of_several_outputs():
     assert Clipped(2.0)(prediction, y).tolist() == [1.0, 0.25]
 
 
+@given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=1))
+def test_losses_are_those_of_the_error_whatever_its_sign_and_the_prediction(rows):
+    prediction, y = np.array(rows).T
+    assert Exceeds(2.0)(prediction, y).tolist() == [float(abs(a - b) > 2) for a, b in rows]
+    np.testing.assert_allclose(Clipped(2.0)(prediction, y), [min(abs(a - b), 2) / 2 for a, b in rows])
+
+
 def test_a_column_of_targets_is_read_as_one_output():
     score, loss = np.arange(9.0), np.arange(9) % 2
     rule = RULES["risk"]
@@ -683,3 +690,58 @@ MISTAKES = {
 def test_a_mistake_gets_its_error_with_advice(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+class Returns:
+    """A loss that returns what it is told."""
+
+    def __init__(self, losses, binary):
+        self.losses, self.binary = losses, binary
+
+    def __call__(self, prediction, y):
+        return np.asarray(self.losses)
+
+
+EDGES = {
+    "an error without price": lambda: Policy.by_cost(ten, zeros, WRONG, error=np.inf, review=1),
+    "a review as dear as an error": lambda: Policy.by_cost(ten, zeros, WRONG, error=1, review=1),
+    "a risk of one": lambda: Policy.by_risk(ten, zeros, WRONG, risk=1),
+    "a rate of one": lambda: Policy.by_error_rate(ten, zeros, WRONG, rate=1),
+    "no confidence": lambda: Policy.by_error_rate(ten, zeros, WRONG, rate=0.1, confidence=0),
+    "no confidence in a cost": lambda: Policy.by_cost(ten, zeros, WRONG, error=2, review=1, confidence=0),
+    "a share of nothing": lambda: Policy.by_share(ten, share=0),
+    "a share of all": lambda: Policy.by_share(ten, share=1),
+    "a loss without targets": lambda: Policy.by_share(ten, None, WRONG, share=0.5),
+    "an endless tolerance": lambda: Exceeds(np.inf),
+    "an endless limit": lambda: Clipped(np.inf),
+    "a table of scores": lambda: Policy.by_share(Fake(np.ones((3, 2)), np.zeros(3)), share=0.5),
+    "one target for all rows": lambda: Policy.by_risk(ten, 0.0, WRONG, risk=0.5),
+    "one infinite target": lambda: Policy.by_risk(ten, [np.inf, *zeros[1:]], WRONG, risk=0.5),
+    "a negative loss": lambda: Policy.by_risk(ten, zeros, Returns([-0.1, *zeros[1:]], False), risk=0.5),
+    "half a loss where all are whole": lambda: Policy.by_risk(ten, zeros, Returns([0.5, *zeros[1:]], True), risk=0.5),
+    "fewer losses than rows": lambda: Policy.by_risk(ten, zeros, Returns(zeros[1:], False), risk=0.5),
+}
+
+
+@pytest.mark.parametrize("mistake", EDGES.values(), ids=EDGES.keys())
+def test_what_lies_at_the_edge_is_refused(mistake):
+    with pytest.raises((SettingError, ShapeError, DataError)):
+        mistake()
+
+
+def test_what_lies_just_inside_is_taken():
+    assert Exceeds(0.0)(np.zeros(2), np.array([0.0, 1e-9])).tolist() == [0.0, 1.0]
+    one = Policy.by_risk(ten, zeros, Returns([1.0, *zeros[1:]], False), risk=0.9)
+    assert one.error_rate.value == pytest.approx(0.1)
+    assert Policy.by_share(audited([3.0]), share=0.5).threshold == 3.0  # a single row and the new one
+
+
+def test_of_several_labels_one_that_is_wrong_is_enough():
+    assert Wrong()(np.array([[0, 1], [1, 1]]), np.array([[0, 1], [0, 1]])).tolist() == [0.0, 1.0]
+
+
+def test_a_policy_without_an_accepted_row_expects_no_loss_and_a_review_of_each():
+    nothing = Policy.by_cost(ten, np.ones(10), WRONG, error=10, review=2)
+    decision = nothing.decide(ten)
+    assert (decision.expected_loss, decision.expected_cost) == (0.0, 20.0)
+    assert nothing.cost.high == nothing.cost.value == 2.0

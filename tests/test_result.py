@@ -10,6 +10,8 @@ import rue
 from rue.auditing.assessment import Assessment
 from rue.auditing.collected import Collected
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 @pytest.fixture(scope="module")
 def one_output() -> rue.Audit:

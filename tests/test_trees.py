@@ -17,6 +17,8 @@ from rue.models.trees import scikit_learn as scikit_learn_trees
 from rue.models.trees.tree_model import LEAVES, BoostedTrees, TreeReading, leaf_penalty, tree_core
 from tree_cases import TOLERANCE, Case, cases, table, targets
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 pytest.importorskip("lightgbm")
 pytest.importorskip("xgboost")
 pytest.importorskip("catboost")
@@ -201,7 +203,7 @@ def test_a_category_is_the_same_whatever_the_other_rows_of_its_table_are():
     city = np.array(["Aarau", "Bern", "Chur", "Davos"])[draw.integers(0, 4, 150)]
     frame = pd.DataFrame({"x": draw.normal(size=150), "city": pd.Categorical(city)})
     y = frame["x"] + (city == "Aarau") + 0.3 * draw.normal(size=150)
-    model = lightgbm.LGBMRegressor(n_estimators=5, verbose=-1).fit(frame[:100], y[:100])
+    model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(frame[:100], y[:100])
     auditor = rue.CalibratedRUE().fit(rue.wrap(model), (frame[:100], y[:100]))
     some = frame[100:][city[100:] != "Bern"]
     own = some.assign(city=pd.Categorical(some["city"].astype(str)))  # codes without Bern

@@ -14,6 +14,8 @@ from rue.calibrate.left_out import Folds, Influence
 from rue.core.errors import CrowdedWarning
 from rue.core.guarantee import Guarantee
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 X = np.random.default_rng(0).normal(size=(60, 3))
 y = X[:, 0] + 0.3 * np.random.default_rng(1).normal(size=60)
 

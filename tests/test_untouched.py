@@ -18,6 +18,8 @@ from rue.core.errors import RueWarning
 from rue.methods import METHODS
 from snapshot import changed, module_picture, world_picture
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 KINDS = ["softplus", "batch_norm", "recurrent", "attention"]
 
 

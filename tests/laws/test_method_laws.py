@@ -14,6 +14,7 @@ import rue
 from rue.methods import METHODS
 
 pytestmark = [
+    pytest.mark.usefixtures("few_trees"),
     pytest.mark.parametrize("method", METHODS),
     pytest.mark.filterwarnings("ignore::rue.errors.RueWarning"),  # members that drift are not what is tested here
 ]
