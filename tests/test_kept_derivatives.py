@@ -12,9 +12,9 @@ from torch import nn
 import cases
 import rue
 from rue.calibrate.left_out.tangent import at_own
-from rue.core import derivatives, kept_derivatives
+from rue.core import derivatives, memory
 from rue.core.derivatives import gradient_batches, jacobian_batches
-from rue.core.kept_derivatives import derivatives_kept
+from rue.core.memory import derivatives_kept
 from rue.core.solve import Projection
 from rue.data.rows import training_rows
 from rue.methods import best_method
@@ -117,7 +117,7 @@ def test_a_default_fit_reads_the_derivatives_of_its_training_rows_at_most_twice_
 def test_an_audit_is_the_same_to_the_bit_where_nothing_can_be_kept(build, made, monkeypatch):
     auditor, X = fitted(build)
     kept, passes = auditor.audit(X[:9]), made["Jacobian"]
-    monkeypatch.setattr(kept_derivatives, "MOST", 0)
+    monkeypatch.setattr(memory, "MOST", 0)
     auditor, _ = fitted(build)
     again = auditor.audit(X[:9])
     assert made["Jacobian"] > 3 * passes
@@ -150,8 +150,8 @@ def test_all_rows_are_kept_or_none(most, share, passes, made, monkeypatch):
     model, X, y = rested()
     rows, bound = training_rows((X, y), model)
     needed = 8 * len(X) * bound.theta.numel()
-    monkeypatch.setattr(kept_derivatives, "MOST", int(most * needed))
-    monkeypatch.setattr(kept_derivatives, "SHARE", share)
+    monkeypatch.setattr(memory, "MOST", int(most * needed))
+    monkeypatch.setattr(memory, "SHARE", share)
     monkeypatch.setattr(derivatives, "CHUNK_BYTES", 8 * 7 * bound.theta.numel())  # seven rows at a time
     with derivatives_kept(rows):
         first, second, third = (torch.cat([J for _, J in jacobian_batches(bound, rows)]) for _ in range(3))
@@ -164,7 +164,7 @@ def test_what_is_kept_of_all_models_together_stays_below_the_limit(made, monkeyp
     model, X, y = rested()
     rows, bound = training_rows((X, y), model)
     _, other = training_rows((X, y), rested()[0])
-    monkeypatch.setattr(kept_derivatives, "MOST", int(1.5 * 8 * len(X) * bound.theta.numel()))
+    monkeypatch.setattr(memory, "MOST", int(1.5 * 8 * len(X) * bound.theta.numel()))
     with derivatives_kept(rows):
         for _ in range(2):
             for one in (bound, other):

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
-from rue.core.randomness import generator
-from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson, variance
+from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson, generator, variance
 
 RESAMPLERS = [Multinomial(), BayesianBootstrap(), Poisson(), Jackknife()]
 every_resampler = pytest.mark.parametrize("resampler", RESAMPLERS, ids=repr)

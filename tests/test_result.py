@@ -7,8 +7,7 @@ from scipy.stats import multivariate_normal, norm
 
 import cases
 import rue
-from rue.auditing.assessment import Assessment
-from rue.auditing.collected import Collected
+from rue.auditing.assessment import Assessment, Collected
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

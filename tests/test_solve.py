@@ -12,10 +12,10 @@ import cases
 import oracles
 import rue
 from rue.core.errors import NotConvergedError, NotPositiveDefiniteError
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.core.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
 from rue.core.solve.choice import chosen_solver
-from rue.core.solve.residual import checked
+from rue.core.solve.dense import checked
 from rue.data.rows import training_rows
 
 SOLVERS = {

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 import cases
 import oracles
 import rue
-from rue.core.randomness import generator
-from rue.core.resample import Multinomial
+from rue.core.resample import Multinomial, generator
 from rue.core.solve import Fixed, NoDamping
 
 

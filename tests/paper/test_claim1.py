@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import rue
-from rue.core.randomness import generator
-from rue.core.resample import Multinomial, Poisson
+from rue.core.resample import Multinomial, Poisson, generator
 from rue.core.solve import NoDamping, SmallestEigenvalue
 from rue_paper import claim1
 

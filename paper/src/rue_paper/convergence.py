@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from rue.core.model import Model
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.methods.integrated.training import Settled
 
 CHUNK = 2_048  # rows whose gradients are held at a time

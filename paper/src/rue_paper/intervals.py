@@ -14,7 +14,7 @@ from rue.calibrate.left_out import Influence
 from rue.core.arrays import Array
 from rue.core.errors import CrowdedWarning, RueWarning
 from rue.core.model import Model
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.data.features import Standardiser
 from rue.methods import CalibratedRUE, Homoscedastic
 from rue_paper.protocol import SplitProblem

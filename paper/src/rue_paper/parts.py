@@ -15,7 +15,7 @@ from rue.cli.paper_network import ALPHA, HIDDEN, RECIPE, paper_network, train, t
 from rue.core.arrays import Array
 from rue.core.errors import RueWarning
 from rue.core.model import Model
-from rue.core.randomness import untouched
+from rue.core.resample import untouched
 from rue.methods import METHODS, CalibratedRUE, Homoscedastic
 from rue.methods.integrated import PBP, DeepEnsemble, MCDropout, RefitBootstrap
 from rue.methods.integrated.architecture import flat

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.auditing.assessment import Assessment, Assessor, ClassShares, Members
-from rue.auditing.collected import Collected
+from rue.auditing.assessment import Assessment, Assessor, ClassShares, Collected, Members
 from rue.auditing.held_out import HeldOutClasses, held_out, held_out_classes, pair, surprise
 from rue.auditing.kinds import Classes, Numbers
 from rue.auditing.meaning import Meaning
@@ -31,11 +30,11 @@ from rue.core.classify import averaged, epistemic, flip_probability, probability
 from rue.core.concepts import Decision, Facts, Inputs
 from rue.core.derivatives import input_chunks, outputs
 from rue.core.errors import DataError, InputError, ModelError, RueWarning, SettingError
-from rue.core.kept_derivatives import derivatives_kept
+from rue.core.memory import derivatives_kept
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.progress import track
-from rue.core.randomness import untouched
+from rue.core.resample import untouched
 from rue.data.rows import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
@@ -102,7 +101,7 @@ class Auditor:
     def _kind(self, collected: Collected, outputs: Array, inputs: Any) -> "_Kind":
         decision = self.model.family.decision
         if decision is None:
-            rules = self.predictive.rules(self.model, inputs, partial(self._again, inputs))
+            rules = partial(self.predictive.rules, self.model, inputs, partial(self._again, inputs))
             return {"numbers": Numbers(outputs, self.predictive.degrees, rules)}
         classification = Classes(
             outputs,

@@ -1,6 +1,6 @@
 """The intervals and sets that an audit returns, and the types of the functions that make them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isinf, sqrt
 from typing import NamedTuple
 
@@ -31,6 +31,9 @@ SetRule = Callable[[Array, float, Labels | None], PredictionSet]
 
 IntervalRule = Callable[[Array, Array, float, Labels | None], Interval]
 """Makes intervals from prediction and spread (m, k), a level and optionally the groups (m,) of the rows."""
+
+IntervalRules = Callable[[], Mapping[str, IntervalRule]]
+"""Gives the rules of an audit by name, the default first."""
 
 
 def central_interval(prediction: Array, spread: Array, level: float, degrees: float) -> Interval:

@@ -1,6 +1,6 @@
 """The two kinds of audits: of numbers with a predictive distribution, and of decisions between classes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from rue.auditing.intervals import IntervalRule, SetRule
+from rue.auditing.intervals import IntervalRules, SetRule
 from rue.core.arrays import Array, Labels
 from rue.core.classify import decided, probability, sampled
 from rue.core.concepts import Decision
 from rue.core.errors import InputError, ShapeError
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.models.labels import label_codes
 
 
@@ -23,7 +23,7 @@ class Numbers:
 
     outputs: Array = field(repr=False)  # (m, k), of the model; predictions may be a function of them
     degrees: float = inf  # of freedom of the predictive Student-t distribution; infinite is Gaussian
-    rules: Mapping[str, IntervalRule] = field(default_factory=dict, repr=False)  # for intervals, strongest first
+    rules: IntervalRules = field(default=dict, repr=False)  # for intervals, strongest first
     log_density: Callable[[ArrayLike], Array] | None = field(default=None, repr=False)  # only for transformed targets
 
 

@@ -18,7 +18,7 @@ from rue.core.arrays import Array, Labels
 from rue.core.concepts import Inputs
 from rue.core.model import Model
 from rue.core.progress import track
-from rue.core.randomness import untouched
+from rue.core.resample import untouched
 
 Again = Callable[[Array], Iterator[tuple[slice, Inputs]]]
 """Reads the audited inputs again; raises if their predictions are not these (m, k)."""

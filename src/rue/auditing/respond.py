@@ -33,7 +33,7 @@ def responded(audit: Audit, response: Response, encode: Encode) -> Audit:
     numbers = Numbers(
         outputs,
         audit.degrees,
-        _rules(audit, response) if predictive else {},
+        partial(_rules, audit, response) if predictive else dict,
         partial(_log_density, audit, response, encode) if predictive else None,
     )
     return replace(audit, score=score, spread=spread, numbers=numbers)
@@ -44,7 +44,7 @@ def _total(spread: Spread) -> Array | None:
 
 
 def _rules(audit: Audit, response: Response) -> dict[str, IntervalRule]:
-    outputs, rules = audit.outputs, {} if audit.numbers is None else audit.numbers.rules
+    outputs, rules = audit.outputs, {} if audit.numbers is None else audit.numbers.rules()
     spread = np.asarray(audit.total_std).reshape(outputs.shape)
 
     def turned(rule: IntervalRule, _: Array, __: Array, level: float, group: Labels | None) -> Interval:

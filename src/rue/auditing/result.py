@@ -99,7 +99,7 @@ class Audit:
     @property
     def rules(self) -> Mapping[str, IntervalRule]:
         """The kinds of intervals there are beside that of the predictive distribution, the usual one first."""
-        return {} if self.numbers is None else self.numbers.rules
+        return {} if self.numbers is None else self.numbers.rules()
 
     @property
     def decision(self) -> Decision | None:
@@ -153,14 +153,13 @@ class Audit:
         check_level("level", level)
         if self.numbers is None:
             raise InputError("classes have no intervals; audit.prediction_set(level) gives sets of classes instead")
-        rules: dict[str, IntervalRule] = {"distribution": self._of_distribution, **self.numbers.rules}
-        chosen = next(iter(self.numbers.rules), "distribution") if by is None else by
+        rules: dict[str, IntervalRule] = dict(self.numbers.rules())
+        rules.setdefault("distribution", self._of_distribution)
+        chosen = next(iter(rules)) if by is None else by
         if chosen not in rules:
             why = "; CV+ needs copies, all trained in this fit, and rows without groups, weights or order"
-            kinds = ", ".join([*(name for name in rules if name != "distribution"), "distribution"])
-            raise SettingError(
-                f"there is no interval by {by!r} for this audit; choose from {kinds}" + (why if "+" in str(by) else "")
-            )
+            advice = ", ".join(rules) + (why if chosen == "CV+" else "")
+            raise SettingError(f"there is no interval by {by!r} for this audit; choose from {advice}")
         labels = None if group is None else np.asarray(group)
         if labels is not None and chosen != "split conformal":
             raise SettingError(

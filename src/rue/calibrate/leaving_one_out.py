@@ -18,13 +18,12 @@ from rue.core.concepts import CurvatureRule, Damping, Facts, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueWarning, SettingError
-from rue.core.kept_derivatives import derivatives_kept
+from rue.core.memory import derivatives_kept
 from rue.core.model import Model
 from rue.core.one_step import LeftOut, left_out, left_out_losses
 from rue.core.progress import track
-from rue.core.randomness import generator, untouched
-from rue.core.settings import check_parts
-from rue.core.solve.choice import invert
+from rue.core.resample import generator, untouched
+from rue.core.solve.choice import check_parts, invert
 from rue.data.rows import Rows, training_rows
 
 LongArray = NDArray[np.int64]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.smoother import POWERS, Metric, smooth
+from rue.core.arrays import Array
 from rue.core.concepts import Objective, Resampler, TrainingSet
 from rue.core.derivatives import jacobian_batches, weighted_gradients
 from rue.core.one_step import LeftOut
@@ -58,6 +59,16 @@ def left_out_terms(
 def outer(values: Tensor) -> Tensor:
     """Products of all pairs of outputs: (n, k) -> (n, k, k)."""
     return values.unsqueeze(-1) * values.unsqueeze(-2)
+
+
+def disagreement(apart: Tensor, overall: Array, strange: Tensor) -> Tensor:
+    """ddᵀ (c, k, k) of the distances d (c, k) between the model and an honest one.
+
+    At `strange` inputs, unlike the training rows, the honest model is itself unreliable: there a distance larger than
+    the usual residual grows only with its logarithm.
+    """
+    times = (apart.abs() / torch.as_tensor(overall).to(apart).sqrt()).clamp_min(1)
+    return outer(torch.where(strange[:, None], apart / times * (1 + times.log() / 2).sqrt(), apart))
 
 
 def without_own(

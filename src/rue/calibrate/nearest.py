@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rue.core.concepts import Objective, TrainingSet
 from rue.core.derivatives import jacobian_batches
-from rue.core.randomness import generator
+from rue.core.resample import generator
 
 COUNT = 256  # nearest rows that are compared exactly
 LANDMARKS = 64  # training rows that define the coordinates in which neighbours are searched

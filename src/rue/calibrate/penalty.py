@@ -14,7 +14,7 @@ from rue.core.errors import ModelError, RueWarning, SettingError
 from rue.core.model import Model
 from rue.core.one_step import left_out, left_out_losses
 from rue.core.progress import track
-from rue.core.randomness import untouched
+from rue.core.resample import untouched
 from rue.core.solve.choice import invert
 
 Criterion = Literal["leave-one-out", "evidence"]

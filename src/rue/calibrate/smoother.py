@@ -1,7 +1,8 @@
 """The normalised smoother: the local mean of squared left-out residuals over similar training rows.
 
 The paper has Σ r²k(x, xᵢ), without a denominator. Similarity is the squared cosine κ between gradients in the metric
-of the inverse curvature, raised to some power.
+of the inverse curvature, raised to some power. With several outputs a row has several gradients; κ is then
+‖J₁H̃⁻¹J₂ᵀ‖² over ‖J₁H̃⁻¹J₁ᵀ‖ ‖J₂H̃⁻¹J₂ᵀ‖, in Frobenius norms.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,6 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.nearest import NearestRows, nearest_rows
-from rue.calibrate.similarity import products, similarity, sizes
 from rue.core.concepts import Inverse, Objective, TrainingSet
 from rue.core.derivatives import jacobian_batches, outputs
 from rue.core.errors import SettingError
@@ -21,6 +21,29 @@ POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 ALL_PAIRS = 20_000  # up to so many training rows, inputs are compared with all rows; beyond, with the nearest
 COPIES = 3  # of the solved rows that are in memory at once during the solve
 BLOCK = 2**22  # similarities in memory at once
+TINY = torch.finfo(torch.float64).tiny
+
+
+def products(rows: Tensor, others: Tensor) -> Tensor:
+    """The products of all pairs of gradients: (c, k, d), (n, j, d) -> (c, k, n, j)."""
+    c, k, _ = rows.shape
+    n, j, _ = others.shape
+    return (rows.flatten(0, 1) @ others.flatten(0, 1).T).view(c, k, n, j)
+
+
+def sizes(own: Tensor, weight: Tensor) -> Tensor:
+    """‖JH̃⁻¹Jᵀ‖ (n,) of training rows, from JH̃⁻¹Jᵀ (n, k, k); infinite for rows of weight zero, so that κ is 0."""
+    return torch.where(weight.to(own.device) > 0, torch.linalg.matrix_norm(own), torch.inf)
+
+
+def similarity(square: Tensor, size: Tensor, others: Tensor, same: Tensor | None = None) -> Tensor:
+    """κ (c, s) from ‖J₁H̃⁻¹J₂ᵀ‖² (c, s) and sizes (c,) and (s,) or (c, s); zero within the `same` unit (c, s).
+
+    >>> similarity(torch.tensor([[4.0, 1.0]]), torch.tensor([2.0]), torch.tensor([2.0, torch.inf])).tolist()
+    [[1.0, 0.0]]
+    """
+    kappa = square / others.clamp_min(TINY) / size.clamp_min(TINY)[:, None]
+    return kappa if same is None else torch.where(same, 0.0, kappa)
 
 
 @dataclass(frozen=True)

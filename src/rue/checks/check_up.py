@@ -17,8 +17,8 @@ from rue.checks.solve import solve
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
 from rue.core.errors import NumericalError, RueError
-from rue.core.kept_derivatives import derivatives_kept
-from rue.core.randomness import untouched
+from rue.core.memory import derivatives_kept
+from rue.core.resample import untouched
 
 CHECKS: dict[str, Callable[[Subject], Check | str]] = {
     "mode": mode,

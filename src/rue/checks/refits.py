@@ -15,8 +15,7 @@ from rue.core.derivatives import outputs, pushed, weighted_gradients
 from rue.core.errors import ModelError, SettingError
 from rue.core.model import Model
 from rue.core.progress import track
-from rue.core.randomness import generator, untouched
-from rue.core.resample import Multinomial
+from rue.core.resample import Multinomial, generator, untouched
 from rue.models import wrap
 from rue.models.torch.module import plain_module
 

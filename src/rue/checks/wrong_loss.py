@@ -8,7 +8,7 @@ from rue.checks.subject import Subject, gauss_newton
 from rue.core.errors import RueError
 from rue.data.rows import training_rows
 from rue.losses import LOSSES
-from rue.losses.torch_losses import Scale
+from rue.losses.stated import Scale
 from rue.models.torch.module import ModuleCore, plain_module
 
 SMALL = 2_000  # at most so many parameters, because a matrix is factored for each loss

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rue.core.randomness import generator, untouched
+from rue.core.resample import generator, untouched
 from rue.methods.integrated.architecture import flat
 from rue.methods.integrated.training import Adam, TrainingSets, objective_of
 from rue.methods.integrated.training import train as train_together

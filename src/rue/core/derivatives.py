@@ -14,7 +14,7 @@ from torch.func import jacrev, jvp, vjp, vmap
 
 from rue.core.concepts import Batch, Coupling, Inputs, Objective, Predictor, TrainingSet
 from rue.core.errors import DerivativeError, NumericalError
-from rue.core.kept_derivatives import kept, reading
+from rue.core.memory import kept, reading
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.progress import track
 

@@ -1,15 +1,40 @@
 """Resamplers: random weights of the units, with mean one, that stand for other possible training sets.
 
 A unit is a training row, or a group of rows. The weights of every resampler have a covariance of the same form,
-scale · (I − shared · 11ᵀ/u), so that the variance of any linear statistic of the weights is exact.
+scale · (I − shared · 11ᵀ/u), so that the variance of any linear statistic of the weights is exact. Random numbers come
+from explicit generators, and the global random state of a program stays as it is.
 """
 
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rue.core.concepts import Resampler, WeightCovariance
+
+
+def generator(seed: int) -> torch.Generator:
+    """Return a generator on the CPU, so that one seed gives the same draws on every device."""
+    return torch.Generator(device="cpu").manual_seed(seed)
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Restore the random state of Python, NumPy and PyTorch after the block."""
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  the global state is the point
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002  as above
+        torch.set_rng_state(cpu)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
 
 
 @dataclass(frozen=True)

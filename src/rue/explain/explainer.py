@@ -12,8 +12,7 @@ from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs
 from rue.core.model import Model
 from rue.core.nested import leaves, take
-from rue.core.randomness import untouched
-from rue.core.resample import spread
+from rue.core.resample import spread, untouched
 from rue.explain.explanation import Explanation, Standing, Standings
 from rue.explain.lens import Lens, Sight, of_output
 from rue.explain.misfit import misfit

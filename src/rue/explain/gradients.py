@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.calibrate.similarity import products, similarity, sizes
+from rue.calibrate.smoother import products, similarity, sizes
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Inverse, Objective, Resampler
 from rue.core.derivatives import coupled, jacobian, jacobian_batches, loss_gradient, outputs, whole
@@ -15,7 +15,7 @@ from rue.core.errors import ModelError, SettingError
 from rue.core.influence import Meat
 from rue.core.nested import take
 from rue.core.one_step import LeftOut, left_out, leverage, step_without
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.data.rows import Rows
 from rue.explain.lens import ALL, MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Resampler
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.data.rows import Rows
 from rue.explain.lens import MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows

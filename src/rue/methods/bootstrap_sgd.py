@@ -9,8 +9,7 @@ from rue.core.concepts import Resampler
 from rue.core.derivatives import weighted_gradients
 from rue.core.errors import SettingError
 from rue.core.model import Model
-from rue.core.randomness import generator
-from rue.core.resample import Multinomial
+from rue.core.resample import Multinomial, generator
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
 

@@ -27,8 +27,7 @@ from rue.core.errors import ModelError, SettingError
 from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.one_step import left_out as left_out_of
-from rue.core.randomness import generator
-from rue.core.resample import Multinomial
+from rue.core.resample import Multinomial, generator
 from rue.core.solve.choice import Inverted, invert
 from rue.core.solve.damping import MeanFraction
 from rue.data.features import training_points

@@ -11,7 +11,7 @@ from rue.calibrate.error_model import ErrorModel, error_covariance
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out.evidence import AtRest, Honest
 from rue.calibrate.left_out.witness import Witness
-from rue.calibrate.left_out_terms import LeftOutTerms, outer
+from rue.calibrate.left_out_terms import LeftOutTerms, disagreement, outer
 from rue.calibrate.scarcity import Support
 from rue.calibrate.smoother import Metric, smooth
 from rue.core.arrays import Array
@@ -21,7 +21,6 @@ from rue.core.model import Model
 from rue.core.one_step import leverage
 from rue.core.solve.choice import Inverted
 from rue.data.features import Standardiser, coordinates
-from rue.methods.outside_numbers import disagreement
 
 TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity", "disagreement")
 # The terms that are weighed. Where the left-out predictions come from an honest model, the terms of the tangent did

@@ -19,8 +19,7 @@ from rue.core.errors import ModelError
 from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.nested import leaves
-from rue.core.randomness import generator
-from rue.core.resample import Multinomial
+from rue.core.resample import Multinomial, generator
 from rue.core.solve.choice import Inverted
 from rue.methods.fitting import Fitting, Refit, fitting
 from rue.methods.margins import GradientMoves, ShrunkMargins, validated

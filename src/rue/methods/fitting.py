@@ -29,11 +29,10 @@ from rue.core.curvature import GaussNewton
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarning, SettingError
 from rue.core.influence import Meat
-from rue.core.kept_derivatives import derivatives_kept
+from rue.core.memory import derivatives_kept
 from rue.core.model import Model
-from rue.core.randomness import untouched
-from rue.core.settings import WANTED, check_parts
-from rue.core.solve.choice import Inverted, invert, too_large
+from rue.core.resample import untouched
+from rue.core.solve.choice import WANTED, Inverted, check_parts, invert, too_large
 from rue.core.solve.projection import Projection
 from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens

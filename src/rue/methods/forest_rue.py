@@ -25,8 +25,7 @@ from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueWarning, SettingError
 from rue.core.influence import Meat
 from rue.core.model import Model
-from rue.core.randomness import generator
-from rue.core.resample import Multinomial
+from rue.core.resample import Multinomial, generator
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.explain.leaves import LeafLens
 from rue.methods.fitting import Fitting, fitting

@@ -11,7 +11,7 @@ from rue.core.curvature import Hessian
 from rue.core.derivatives import jacobian, outputs
 from rue.core.model import Model
 from rue.core.one_step import leverage
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.core.solve import SmallestEigenvalue
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting

@@ -14,14 +14,14 @@ from rue.calibrate.cv_plus import cv_plus
 from rue.calibrate.error_model import ErrorModel, error_covariance, error_model
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out_intervals import RankedRows
-from rue.calibrate.left_out_terms import outer
+from rue.calibrate.left_out_terms import disagreement, outer
 from rue.calibrate.scarcity import SeenValues, values_of
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.core.arrays import Array
 from rue.core.concepts import Inputs, Resampler
 from rue.core.derivatives import outputs
 from rue.core.model import Model
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import Fitting, left_out_noise, residual_covariance
 from rue.methods.resampled import Resampled, resampled
@@ -78,16 +78,6 @@ class OutsideSpread:
             score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
             calibrated=CalibratedParts(total, guard, strange.double()),
         )
-
-
-def disagreement(apart: Tensor, overall: Array, strange: Tensor) -> Tensor:
-    """ddᵀ (c, k, k) of the distances d (c, k) between the model and an honest one.
-
-    At `strange` inputs, unlike the training rows, the honest model is itself unreliable: there a distance larger than
-    the usual residual grows only with its logarithm.
-    """
-    times = (apart.abs() / torch.as_tensor(overall).to(apart).sqrt()).clamp_min(1)
-    return outer(torch.where(strange[:, None], apart / times * (1 + times.log() / 2).sqrt(), apart))
 
 
 def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, student: bool, seed: int) -> Auditor:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from rue.core.errors import ModelError, OpaqueError, SettingError
 from rue.core.model import Model
 from rue.losses import Loss
-from rue.losses.torch_losses import Reduction
+from rue.losses.stated import Reduction
 from rue.models import black_box
+from rue.models.torch.calling import unwrap
 from rue.models.torch.module import Penalty, wrap_module
-from rue.models.torch.unwrap import unwrap
 
 ADAPTERS = {  # by the package of an estimator, the module whose `read(estimator, loss, l2)` reads it
     "sklearn": "sklearn.reader",

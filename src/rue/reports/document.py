@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rue.auditing.auditor import Auditor
-from rue.core.randomness import untouched
+from rue.core.resample import untouched
 from rue.policy import Policy
 from rue.reports import previous as earlier
 from rue.reports.blocks import block

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.calibrate.grouped_forest import columns, without_group
+from rue.calibrate.error_model import columns, without_group
 from rue.calibrate.left_out.witness import Witness, codes_of, joined
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Decision, Inputs, Objective, TrainingSet

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rue.calibrate.left_out.evidence import Evidence, Own, Training
 from rue.calibrate.left_out.forest import forest_witness
 from rue.calibrate.left_out.honest import Mixed, mixed, share_of_first
-from rue.calibrate.left_out.witness import QUICK, Witness, joined, witness
+from rue.calibrate.left_out.witness import QUICK, Witness, can_be_witnessed, joined, witness
 from rue.core.concepts import Objective
 from rue.core.errors import ModelError, RueError
 from rue.core.model import Model
@@ -52,12 +52,6 @@ def kernel_beside(model: Objective, data: Rows, seed: int) -> Witness | None:
         return witness(model, data, seed, QUICK)
     except RueError:
         return None
-
-
-def can_be_witnessed(model: Model) -> bool:
-    """Whether the model predicts numbers under squared error, or yes-or-no or one-of-k class probabilities."""
-    family = model.family
-    return family.gaussian or (family.decision in ("largest", "signs") and family.likelihood)
 
 
 def _admit(model: Model) -> None:

@@ -13,8 +13,7 @@ from torch import Tensor
 from rue.core.concepts import Objective, Solving, TrainingSet
 from rue.core.derivatives import on_the_tangent, weighted_gradients
 from rue.core.nested import take
-from rue.core.randomness import generator
-from rue.core.resample import Multinomial
+from rue.core.resample import Multinomial, generator
 
 DRAWS = 64  # re-weightings to estimate a typical resampling step: a relative error of at most √(2/64)
 CELLS = 2**25  # maximum number of weights drawn at once; with very many rows there are fewer re-weightings

@@ -8,10 +8,10 @@ from rue.calibrate.crowding import LEAK, RELIED_ON, WARNED_OF, crowding, free_ou
 from rue.calibrate.left_out.evidence import AtRest, Evidence, Honest, Own, Source, Training
 from rue.calibrate.left_out.folds import folded, usual
 from rue.calibrate.left_out.honest import Mixed, OfTangent, mixed, share_of_first
-from rue.calibrate.left_out.outside import can_be_witnessed, witnessed
+from rue.calibrate.left_out.outside import witnessed
 from rue.calibrate.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
 from rue.calibrate.left_out.tangent import RefittedTangent, at_own, refitted_tangent
-from rue.calibrate.left_out.witness import Witness, joined, witness
+from rue.calibrate.left_out.witness import Witness, can_be_witnessed, joined, witness
 from rue.core.concepts import Facts
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs

@@ -6,15 +6,14 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from rue.calibrate.left_out.affine import FeatureRows
+from rue.calibrate.left_out.affine import FeatureRows, spectrum
 from rue.calibrate.left_out.path import best_refit, downhill, gradient, value_of
 from rue.calibrate.left_out.rest import distance, reweighted
-from rue.calibrate.left_out.spectrum import spectrum
 from rue.core.concepts import Batch, ExampleLoss, Family, Inputs, Objective, TrainingSet
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, jacobian_batches, on_the_tangent, outputs
 from rue.core.nested import take
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.core.solve.choice import Inverted, invert
 
 ENTRIES = 1_500  # maximum number of outputs of rows that the penalty is chosen on

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rue.calibrate.left_out.affine import FeatureRows
+from rue.calibrate.left_out.affine import FLAT, FeatureRows, spectrum
 from rue.calibrate.left_out.evidence import Honest
 from rue.calibrate.left_out.path import best_refit
-from rue.calibrate.left_out.spectrum import FLAT, spectrum
 from rue.calibrate.left_out.tangent import some_units
 from rue.core.concepts import Batch, Facts, Family, Inputs, Objective, Predictor, TrainingSet
 from rue.core.derivatives import outputs
+from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves, take
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.losses.classes import bernoulli, cross_entropy
@@ -221,3 +221,9 @@ def _for_each_output(features: Tensor, k: int) -> Tensor:
     """(w, r) -> (w, k, k·r): every output has coefficients of its own."""
     eye = torch.eye(k, dtype=features.dtype, device=features.device)
     return torch.einsum("wr,jl->wjlr", features, eye).reshape(len(features), k, -1)
+
+
+def can_be_witnessed(model: Model) -> bool:
+    """Whether the model predicts numbers under squared error, or yes-or-no or one-of-k class probabilities."""
+    family = model.family
+    return family.gaussian or (family.decision in ("largest", "signs") and family.likelihood)

@@ -1,10 +1,10 @@
-"""Chooses the damping and the solver for a curvature, and records the reason."""
+"""Checks the settings of a solve, and chooses the damping and the solver for a curvature, with the reason."""
 
 from typing import NamedTuple
 
 from rue.core.concepts import Curvature, Damped, Damping, Facts, Inverse, Solver, TrainingSet
 from rue.core.derivatives import outputs
-from rue.core.errors import NotPositiveDefiniteError
+from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.model import Model
 from rue.core.solve.conjugate_gradient import ConjugateGradient
 from rue.core.solve.damping import MeanFraction, smallest_eigenvalue
@@ -14,6 +14,12 @@ from rue.core.solve.pseudo_inverse import PseudoInverse
 
 SMALL = 2000  # parameters up to which a dense matrix is never the bottleneck
 LARGE = 8000  # rows of the largest matrix to factor: half a gigabyte, under a minute on two cores
+WANTED = {  # a member of every object that a setting takes, and examples of such objects
+    "curvature": ("at", "GaussNewton() or Hessian()"),
+    "damping": ("__call__", "Fixed(0.1), SmallestEigenvalue(), MeanFraction() or NoDamping()"),
+    "solver": ("factor", "Cholesky(), Eigen(), Dual(), Projection() or ConjugateGradient()"),
+    "resampler": ("draw", "Multinomial(), BayesianBootstrap(), Poisson() or Jackknife()"),
+}
 
 
 class Inverted(NamedTuple):
@@ -25,6 +31,17 @@ class Inverted(NamedTuple):
     def describe(self) -> Facts:
         """The damping, its reason and the solver."""
         return {"damping": self.damped.value, "damping_reason": self.damped.reason, **self.inverse.describe()}
+
+
+def check_parts(**settings: object) -> None:
+    """Raise for a setting that is not an object of the right kind; None leaves the choice to the method.
+
+    >>> check_parts(curvature=None)
+    """
+    for name, value in settings.items():
+        member, examples = WANTED[name]
+        if value is not None and (isinstance(value, type) or not hasattr(value, member)):
+            raise SettingError(f"{name} must be an object such as {examples}, got {value!r}")
 
 
 def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None) -> Inverted:

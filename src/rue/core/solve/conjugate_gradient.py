@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
+from rue.core.solve.dense import relative_residual
 from rue.core.solve.nystrom import Preconditioner, nystrom
-from rue.core.solve.residual import relative_residual
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from rue.core.arrays import Array
 from rue.core.concepts import Curvature, Damped
 from rue.core.errors import NotConvergedError, SettingError
-from rue.core.randomness import generator
+from rue.core.resample import generator
 
 DENSE_SIZE = 8000  # above this many parameters, the smallest eigenvalue comes from Lanczos iterations
 

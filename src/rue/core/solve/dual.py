@@ -10,7 +10,7 @@ from torch import Tensor
 from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.memory import free_bytes
-from rue.core.solve.residual import checked
+from rue.core.solve.dense import checked
 
 SHARE = 0.25  # part of the free memory for the rows of S; if they need more, they are computed again for every solve
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rue.core.concepts import Curvature
 from rue.core.errors import DerivativeError
-from rue.core.randomness import generator
+from rue.core.resample import generator
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from rue.core.concepts import (
     TrainedObjective,
     TrainingSet,
 )
-from rue.core.curvature.penalty import penalty_diagonal
+from rue.core.curvature import penalty_diagonal
 from rue.core.derivatives import gauss_newton_product, pushed
 from rue.core.errors import SettingError
-from rue.core.kept_derivatives import kept
+from rue.core.memory import kept
 from rue.core.progress import track
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.core.solve.dense import Cholesky
 
 DIRECTIONS = 128  # multiplied by the Jacobian at once

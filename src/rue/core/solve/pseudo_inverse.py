@@ -8,8 +8,7 @@ from torch import Tensor
 
 from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotPositiveDefiniteError
-from rue.core.solve.dense import damped_matrix
-from rue.core.solve.residual import checked
+from rue.core.solve.dense import checked, damped_matrix
 
 FLAT = 1e-11  # times the largest eigenvalue, for a matrix scaled to a diagonal of ones: below it a direction is flat
 

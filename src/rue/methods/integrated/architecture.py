@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rue.core.errors import ModelError
 from rue.core.model import Model
-from rue.core.randomness import untouched
+from rue.core.resample import untouched
 from rue.models.torch.module import ModuleCore, plain_module, private_copy
 
 

@@ -18,7 +18,7 @@ from rue.core.derivatives import member_outputs
 from rue.core.errors import DataError, ModelError, SettingError
 from rue.core.model import Model
 from rue.core.nested import map_leaves
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers, wrapped_module
 from rue.methods.integrated.training import Adam, BatchObjective, TrainingSets, fitting_many, stack, train

@@ -13,8 +13,7 @@ from rue.auditing.meaning import Meaning, SpreadMeaning
 from rue.core.concepts import Inputs, Resampler
 from rue.core.errors import DataError, SettingError
 from rue.core.model import Model
-from rue.core.randomness import generator
-from rue.core.resample import Multinomial
+from rue.core.resample import Multinomial, generator
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import Fitting
 from rue.methods.integrated.architecture import initialised, module_of, wrapped_module

@@ -21,7 +21,7 @@ from rue.core.errors import DataError, ModelError, NumericalError, SettingError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
 from rue.core.progress import track
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.methods.fitting import Fitting, fitting
 
 # The objective of one network on a batch: theta (d,), inputs (c, ...), targets (c, ...), weights (c,) -> ()

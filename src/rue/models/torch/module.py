@@ -17,15 +17,12 @@ from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
 from rue.losses import Loss, stated
-from rue.losses.torch_losses import OURS, Reduction, Scale
-from rue.models.admission import described, shapes
+from rue.losses.stated import OURS, Reduction, Scale
+from rue.models.admission import described, refuse_steps, shapes
 from rue.models.reading import read_leaf
-from rue.models.torch.calling import arguments, audited_output
-from rue.models.torch.centre import read_centre
+from rue.models.torch.calling import arguments, audited_output, run_eagerly
 from rue.models.torch.optimizer import Optimized, read_optimizer
-from rue.models.torch.parameters import Layout, audited
-from rue.models.torch.steps import refuse_steps
-from rue.models.torch.unwrap import run_eagerly
+from rue.models.torch.parameters import Layout, audited, read_centre
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from rue.core.errors import ModelError, RueWarning
 from rue.core.model import Model
-from rue.core.randomness import untouched
+from rue.core.resample import untouched
 from rue.losses import cross_entropy, stated
-from rue.losses.torch_losses import READERS
+from rue.losses.stated import READERS
 from rue.models.estimator import EstimatorBoundary
 from rue.models.torch.module import ModuleBoundary, settle_module, wrap_module
 from rue.models.torch.optimizer import read_optimizer

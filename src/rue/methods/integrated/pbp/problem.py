@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Array
 from rue.core.errors import DataError, ModelError
-from rue.core.randomness import generator
+from rue.core.resample import generator
 from rue.data.features import Standardiser, coordinates
 from rue.methods.fitting import Fitting
 from rue.methods.integrated.pbp.architecture import widths
