@@ -34,7 +34,7 @@ y = (y - y.mean()) / y.std()
 
 
 def subject(auditor: rue.Auditor) -> Subject:
-    return Subject(auditor.model, auditor.trained.data, auditor.facts, auditor.trained.inverted)
+    return Subject(auditor.model, auditor.trained.data, auditor.trained.inverted)
 
 
 def seen(auditor: rue.Auditor):

@@ -170,11 +170,12 @@ class Auditor:
             Subject(
                 self.model,
                 self.trained.data,
-                self.facts,
                 self.trained.inverted,
                 self.trained.curvature,
                 source=self.trained.source,
                 members=None if self.drawn is None else self.drawn.count,
+                residual=self.trained.residual,
+                sampled_trees=self.trained.sampled_trees,
                 own_networks=self.own_networks,
                 audited=audited,
                 refit=refit,

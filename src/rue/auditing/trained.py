@@ -7,6 +7,7 @@ from rue.core.concepts import CurvatureRule, Resampler
 from rue.core.solve.choice import Inverted
 from rue.data.rows import Rows
 from rue.explain.lens import Lens
+from rue.models.trees.leaf_influence import SampledTrees
 
 
 @dataclass(frozen=True)
@@ -20,3 +21,5 @@ class Trained:
     lens: Lens | None = field(default=None, repr=False)  # for methods whose spread consists of influences
     source: Source | None = None  # of left-out predictions, for methods that calibrate by them
     seed: int | None = None  # for methods that draw random numbers
+    residual: float | None = None  # relative, of the solves of `fit`; None for methods that solve later or never
+    sampled_trees: SampledTrees | None = None  # for forests

@@ -99,7 +99,7 @@ class _Tried(NamedTuple):
 
     trial: PenaltyTrial
     n: int
-    kind: tuple[Any, int]  # the loss, and the number of outputs
+    kind: tuple[str, int]  # the loss, and the number of outputs
     penalty: float  # its value at parameters that are all one
     damped: str | None
     optimism: str | None
@@ -122,7 +122,7 @@ def _try(value: float, model: Model, data: Any, criterion: Criterion) -> _Tried:
         return _Tried(
             PenaltyTrial(value, loss, evidence, left.effective),
             n=rows.n,
-            kind=(bound.describe().get("loss"), left.fitted.shape[1]),
+            kind=(bound.loss.name, left.fitted.shape[1]),
             penalty=float(bound.penalty(torch.ones_like(bound.theta))),
             damped=inverted.damped.warning,
             optimism=optimism(bound, left, rows.n),

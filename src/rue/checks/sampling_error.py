@@ -12,14 +12,14 @@ TREES, FEW = 0.25, 0.5  # share of the variance that is due to the number of tre
 
 def sampling_error(subject: Subject) -> Check | str:
     """1/√(2(b − 1)) for members; for a forest the Monte Carlo share of its variance."""
-    share = subject.facts.get("monte_carlo_share")
-    if share is not None:
+    if subject.sampled_trees is not None:
+        trees, share = subject.sampled_trees
         light: Light = "green" if share <= TREES else "amber" if share <= FEW else "red"
         return Check(
             NAME,
             light,
-            float(share),
-            f"{share:.0%} of the forest's resampling variance is due to its having {subject.facts['trees']} trees "
+            share,
+            f"{share:.0%} of the forest's resampling variance is due to its having {trees} trees "
             f"(n = {subject.data.n} rows)",
             f"amber above {TREES}, red above {FEW}: then more of the spread is the trees' than the data's",
             "" if light == "green" else "grow more trees",

@@ -13,7 +13,7 @@ LIMITS = (
 
 def solve(subject: Subject) -> Check | str:
     """The residual of the solves in `fit`, and any damping that was necessary."""
-    residual = subject.facts.get("residual")
+    residual = subject.residual
     if subject.inverted is None:
         return Senseless("the method solves no linear system")
     damped = subject.inverted.damped

@@ -14,13 +14,14 @@ from rue.calibrate.left_out.evidence import Source
 from rue.calibrate.left_out.rest import Reweighted, reweighted
 from rue.checks.check import Senseless
 from rue.checks.hat import Leverages, leverages
-from rue.core.concepts import CurvatureRule, Facts, Inputs
+from rue.core.concepts import CurvatureRule, Inputs
 from rue.core.curvature import GaussNewton
 from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.solve.choice import Inverted, invert, too_large
 from rue.data.rows import Rows, input_batches
 from rue.models.torch.module import plain_module
+from rue.models.trees.leaf_influence import SampledTrees
 
 UNITS = 32.0  # rounding units of a sum over a few hundred rows and a solve: smaller numbers count as zero
 LOOKED_AT = 200  # at most so many rows have their outputs compared
@@ -32,11 +33,12 @@ class Subject:
 
     model: Model = field(repr=False)
     data: Rows = field(repr=False)
-    facts: Facts = field(repr=False)
     inverted: Inverted | None = field(default=None, repr=False)
     curvature: CurvatureRule | None = None
     source: Source | None = None  # of the left-out predictions that the audit was calibrated by
     members: int | None = None  # their number, for methods that sample
+    residual: float | None = None  # relative, of the solves of `fit`
+    sampled_trees: SampledTrees | None = None  # for forests
     own_networks: bool = False  # the method predicts with networks that it trained itself
     audited: "Audited | None" = field(default=None, repr=False)
     refit: Callable[[Any], Any] | None = field(default=None, repr=False)

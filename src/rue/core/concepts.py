@@ -79,6 +79,11 @@ class Response(Protocol):
 class ExampleLoss(Protocol):
     """The loss of each example, with its second derivative where there is a closed form."""
 
+    @property
+    def name(self) -> str:
+        """Its name, the same for two losses only if they are the same function."""
+        ...
+
     def __call__(self, outputs: Tensor, targets: Any) -> Tensor:
         """Loss (n,) from outputs (n, k)."""
         ...

@@ -38,6 +38,7 @@ from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens
 from rue.explain.lens import Lens
 from rue.models.again import copies
+from rue.models.trees.leaf_influence import SampledTrees
 
 Refit = Callable[[NDArray[np.int64]], Any] | bool | None
 """A function that trains the model from scratch on some rows; False: train nothing; None: clone estimators."""
@@ -161,15 +162,18 @@ class Fitting:
         objective: Objective | None = None,
         source: Source | None = None,
         lens: Lens | None = None,
+        residual: float | None = None,
+        sampled_trees: SampledTrees | None = None,
     ) -> Auditor:
         """Make the auditor; `noise` adds the variance of the training residuals.
 
         `predictor` predicts (m, k) where a method trained networks itself; `drawn` are members. `degrees` are the
         degrees of freedom of a Student-t predictive distribution; `left_out` or `ranked` rows give intervals without
         held-out rows. Predictions are explained by the `inverted` curvature of an `objective` whose gradient is zero
-        (the model, unless given), or by a `lens`; `source` says where left-out predictions came from.
+        (the model, unless given), or by a `lens`; `source` says where left-out predictions came from. `residual` and
+        `sampled_trees` are for checks.
         """
-        residual = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
+        variance = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         all_facts: Facts = {
             "method": repr(self.method),
             "n": self.data.n,
@@ -177,7 +181,7 @@ class Fitting:
             "d": self.model.theta.numel(),
             **self.model.describe(),
             "damping": None,
-            "residual": None,
+            "residual": residual,
             **facts,
             "seconds_fit": time.perf_counter() - self.started,
             "warnings": tuple(self.warned),
@@ -191,8 +195,18 @@ class Fitting:
             model=self.model,
             assess=assess,
             facts=all_facts,
-            trained=Trained(self.data, settings.curvature, inverted, settings.resampler, lens, source, settings.seed),
-            predictive=Predictive(residual, degrees, left_out, ranked),
+            trained=Trained(
+                self.data,
+                settings.curvature,
+                inverted,
+                settings.resampler,
+                lens,
+                source,
+                settings.seed,
+                residual,
+                sampled_trees,
+            ),
+            predictive=Predictive(variance, degrees, left_out, ranked),
             predictor=predictor,
             drawn=drawn,
             meaning=settings.meaning,

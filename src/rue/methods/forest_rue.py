@@ -30,7 +30,7 @@ from rue.data.features import Standardiser, coordinates, training_points
 from rue.explain.leaves import LeafLens
 from rue.methods.fitting import Fitting, fitting
 from rue.models.trees.forest import ForestCore
-from rue.models.trees.leaf_influence import LeafInfluence, leaf_influence
+from rue.models.trees.leaf_influence import LeafInfluence, SampledTrees, leaf_influence
 
 TERMS = ("noise", "resampling", "error model", "disagreement")
 ROWS = 2_500  # at most so many out-of-bag rows are used to fit the weights
@@ -78,7 +78,8 @@ class ForestRUE:
         """Compute all leaf means again, with the influence of each row on them."""
         with fitting(self, model, data) as fit:
             known = _known(fit, self.resampler, self.meat)
-            spread = ForestSpread(known)
+            spread, sampled = ForestSpread(known), _sampled_trees(known)
+            facts = _facts(known, sampled)
             lens = LeafLens(known.forest, known.influence, known.leaf, known.targets, fit.data, self.resampler)
             if not fit.model.family.gaussian:
                 if self.meat is None and not known.influence.left_out:
@@ -91,8 +92,9 @@ class ForestRUE:
                     warnings.warn(text, RueWarning, stacklevel=2)
                 judged = _out_of_bag(known)
                 votes = None if len(judged.rows) < FEWEST else _tempered(known, judged)
-                facts = _facts(known) if votes is None else {**_facts(known), **votes.describe()}
-                return fit.auditor(replace(spread, votes=votes), facts, noise=False, lens=lens)
+                facts = facts if votes is None else {**facts, **votes.describe()}
+                spread = replace(spread, votes=votes)
+                return fit.auditor(spread, facts, noise=False, lens=lens, sampled_trees=sampled)
             judged = _out_of_bag(known)
             if len(judged.rows) < FEWEST:
                 text = (
@@ -102,10 +104,10 @@ class ForestRUE:
                 )
                 fit.warned.append(text)
                 warnings.warn(text, RueWarning, stacklevel=2)
-                return fit.auditor(spread, _facts(known), noise=False, lens=lens)
-            errors, facts, degrees = _weigh(fit, known, judged, self.seed)
-            whole = {**_facts(known), **facts}
-            return fit.auditor(replace(spread, errors=errors), whole, noise=False, degrees=degrees, lens=lens)
+                return fit.auditor(spread, facts, noise=False, lens=lens, sampled_trees=sampled)
+            errors, weighed, degrees = _weigh(fit, known, judged, self.seed)
+            spread, facts = replace(spread, errors=errors), {**facts, **weighed}
+            return fit.auditor(spread, facts, noise=False, degrees=degrees, lens=lens, sampled_trees=sampled)
 
 
 @dataclass(frozen=True)
@@ -268,7 +270,14 @@ def _weigh(fit: Fitting, known: ForestFacts, judged: Judged, seed: int) -> tuple
     return WeighedErrors(standardise, errors, noise, values, witness_says), facts, weights.degrees
 
 
-def _facts(known: ForestFacts) -> Facts:
+def _facts(known: ForestFacts, sampled: SampledTrees) -> Facts:
+    return {
+        "meat": "HC3: residuals out of the bag" if known.influence.left_out else "HC0: residuals in the leaves",
+        "monte_carlo_share": sampled.share,
+    }
+
+
+def _sampled_trees(known: ForestFacts) -> SampledTrees:
     """The share of the resampling variance that is due to the finite number of trees, at some training rows.
 
     It is not subtracted: a forest grown on other rows would have as few trees.
@@ -279,7 +288,5 @@ def _facts(known: ForestFacts) -> Facts:
     covariance = known.covariance(leaf, use)
     extra = known.influence.monte_carlo(leaf, covariance, known.resampling.scale, use)
     whole = np.trace(covariance, axis1=1, axis2=2).sum()
-    return {
-        "meat": "HC3: residuals out of the bag" if known.influence.left_out else "HC0: residuals in the leaves",
-        "monte_carlo_share": float(np.trace(extra, axis1=1, axis2=2).sum() / whole) if whole > 0 else 0.0,
-    }
+    share = float(np.trace(extra, axis1=1, axis2=2).sum() / whole) if whole > 0 else 0.0
+    return SampledTrees(known.leaf.shape[1], share)

@@ -53,6 +53,5 @@ class RUE:
             step, residual = inverted.inverse.solve(pull)
             thetas = fit.model.theta.double() - step
             factor = self.resampler.member_factor(fit.data.units)
-            facts = {**inverted.describe(), "residual": residual}
             members = SampledMembers(thetas, factor)
-            return fit.auditor(members, facts, inverted=inverted, drawn=members)
+            return fit.auditor(members, inverted.describe(), inverted=inverted, drawn=members, residual=residual)

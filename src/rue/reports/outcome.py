@@ -75,7 +75,7 @@ def _classes(audit: Audit, target: NDArray[Any]) -> Outcome:
 
 def _losses(auditor: Auditor, audit: Audit, targets: Any, shown: NDArray[Any]) -> Outcome:
     """The loss as the error, for outputs on another scale than the targets (a logarithm, a hazard)."""
-    model, name = auditor.model, str(auditor.facts.get("loss"))
+    model, name = auditor.model, auditor.model.loss.name
     if model.family.coupled:
         raise DataError(f"the loss {name} of a row depends on the other rows, so that a single row has no error")
     with torch.no_grad():

@@ -194,17 +194,17 @@ def _stated(model: Model, data: Rows, own: Own, seed: int) -> tuple[Evidence | N
 
 def _contradicted(model: Model, data: Rows, seed: int) -> Evidence | None:
     """Influence under another l2 than the stated one, if the parameters are at rest under it."""
-    evidence = _inferred(model, data, seed)
-    if evidence is None:
+    tangent = _under_inferred_l2(model, data, seed)
+    if tangent is None:
         return None
-    l2 = evidence.facts["l2_found"]
+    l2 = tangent.model.strength
     size = f"an l2 of {l2:.3g} on the summed loss" if l2 else "no penalty"
     warning = (
         f"the stated penalty is not the one these parameters were trained with: they are at rest under {size}, which "
         "was taken instead; a sum may have been taken for a mean (n times), the squared error for one without its ½, "
         "or AdamW's decay for a penalty"
     )
-    return replace(evidence, why=warning, warning=warning)
+    return replace(_at_inferred(tangent, data, warning), warning=warning)
 
 
 def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
@@ -213,9 +213,13 @@ def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
     if tangent is None:
         return None
     l2 = tangent.model.strength
-    why = f"no penalty was stated, and the parameters are at rest under an l2 of {l2:.3g}"
+    return _at_inferred(tangent, data, f"no penalty was stated, and the parameters are at rest under an l2 of {l2:.3g}")
+
+
+def _at_inferred(tangent: RefittedTangent, data: Rows, why: str) -> Evidence:
     rest = _resting(tangent, data)
-    return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, {"l2_found": l2})
+    facts = {"l2_found": tangent.model.strength}
+    return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, facts)
 
 
 def _under_inferred_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | None:

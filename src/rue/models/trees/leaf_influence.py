@@ -14,6 +14,13 @@ from rue.models.trees.forest import Forest
 CLOSE = 1e-5  # relative difference of recomputed leaf means that is rounding: trees sum in another order
 
 
+class SampledTrees(NamedTuple):
+    """The number of a forest's trees, and the share of its resampling variance that is due to that number."""
+
+    trees: int
+    share: float
+
+
 @dataclass(frozen=True)
 class LeafInfluence:
     """How a unit's weight moves the mean of each leaf: by w(y − θ)/N, summed over the unit's rows in the leaf.
