@@ -517,6 +517,23 @@ def test_where_there_is_no_noise_rounding_is_called_rounding(seed):
         assert "rounding" in up[name].found
 
 
+@pytest.mark.parametrize(
+    ("method", "loss", "targets"),
+    [
+        (rue.RUE(members=5), "squared_error", y),
+        (rue.LinearRUE(), "squared_error", y),
+        (rue.CalibratedRUE(), "squared_error", y),
+        (rue.ClassifierRUE(), "cross_entropy", y > 0),
+    ],
+    ids=["RUE", "LinearRUE", "CalibratedRUE", "ClassifierRUE"],
+)
+def test_the_residual_of_the_solves_of_a_fit_is_shown(method, loss, targets):
+    torch.manual_seed(0)
+    net = nn.Linear(10, 1 if loss == "squared_error" else 2).double()
+    auditor = method.fit(rue.wrap(net, loss=loss, l2=1.0), (X, targets))
+    assert auditor.check()["solve"].value == auditor.facts["residual"] < 1e-9
+
+
 def test_a_damping_that_nobody_asked_for_is_amber():
     twice = np.hstack([X, X])
     net = nn.Linear(20, 1).double()

@@ -126,6 +126,7 @@ class CalibratedRUE:
                 inverted=base,
                 objective=known.objective,
                 source=evidence.source,
+                residual=max(view.residual, known.rest.left.residual),
             )
         return auditor if validation is None else auditor.validated(validation)
 
@@ -247,7 +248,6 @@ def _facts(view: View, known: CalibrationFacts, power: int, weights: Weights) ->
     return {
         **view.inverted.describe(),
         **known.evidence.describe(),
-        "residual": max(view.residual, left.residual),
         "weights": dict(zip(TERMS, weights.values.tolist(), strict=True)),
         "smoother_power": power,
         "degrees": weights.degrees,

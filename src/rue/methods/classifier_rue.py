@@ -82,7 +82,7 @@ class ClassifierRUE:
             if evidence.rest is None:
                 moves = resampled(fit, evidence, self.resampler)
                 spread = margins_from_outside(fit, decision, evidence, moves, self.seed)
-                solved = None if moves is None else (moves.inverted, moves.objective)
+                solved = None if moves is None else (moves.inverted, moves.objective, None)
                 auditor = self._auditor(fit, evidence, spread, validation, solved, {})
             else:
                 auditor = self._through_parameters(fit, decision, evidence, evidence.rest, validation, left_out)
@@ -103,8 +103,8 @@ class ClassifierRUE:
             rest = evidence.rest or rest
             steps, residual, shrinkage, second = self._weighed(fit, decision, evidence, rest)
         spread = ShrunkMargins(decision, GradientMoves(rest.inverted.inverse, steps), shrinkage, second)
-        facts = {"residual": residual, "effective_parameters": rest.left.effective}
-        return self._auditor(fit, evidence, spread, validation, (rest.inverted, rest.objective), facts)
+        facts = {"effective_parameters": rest.left.effective}
+        return self._auditor(fit, evidence, spread, validation, (rest.inverted, rest.objective, residual), facts)
 
     def _auditor(
         self,
@@ -112,13 +112,13 @@ class ClassifierRUE:
         evidence: Evidence,
         spread: ShrunkMargins,
         validation: Any,
-        solved: tuple[Inverted, Objective] | None,
+        solved: tuple[Inverted, Objective, float | None] | None,
         facts: Facts,
     ) -> Auditor:
         if validation is not None:
             spread = validated(spread, fit.model, validation)
         shrinkage, second = spread.shrinkage, spread.second
-        inverted, objective = solved or (None, None)
+        inverted, objective, residual = solved or (None, None, None)
         all_facts = {
             **({} if inverted is None else inverted.describe()),
             **evidence.describe(),
@@ -129,7 +129,15 @@ class ClassifierRUE:
             "second_opinion": 0.0 if second is None else second.share,
         }
         lens = None if inverted is not None else witness_lens(fit.model, fit.data, evidence, self.resampler)
-        return fit.auditor(spread, all_facts, inverted=inverted, objective=objective, source=evidence.source, lens=lens)
+        return fit.auditor(
+            spread,
+            all_facts,
+            inverted=inverted,
+            objective=objective,
+            source=evidence.source,
+            lens=lens,
+            residual=residual,
+        )
 
     def _weighed(
         self, fit: Fitting, decision: Decision, evidence: Evidence, rest: AtRest

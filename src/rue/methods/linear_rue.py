@@ -63,7 +63,7 @@ class LinearRUE:
                 return fit.auditor(streamed, {**facts, "streamed": True}, inverted=inverted, objective=rest)
             root = pull_root(rest, fit.data, self.resampler, inverted.inverse, self.meat)
             steps, residual = inverted.inverse.solve(root)
-            return fit.auditor(LinearSpread(steps), {**facts, "residual": residual}, inverted=inverted, objective=rest)
+            return fit.auditor(LinearSpread(steps), facts, inverted=inverted, objective=rest, residual=residual)
 
     def _rest(self, fit: Fitting) -> tuple[Objective, Inverted, Facts]:
         """The objective with zero gradient on these rows: the model's if its penalty is known, else a tangent's."""
