@@ -6,12 +6,12 @@ since is tried again. `python tests/mutants.py --page` rewrites `docs/mutants.md
 """
 
 import argparse
+import ast
 import difflib
 import hashlib
 import json
 import os
 import queue
-import random
 import re
 import shutil
 import signal
@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cache
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -109,10 +110,18 @@ class Mutant:
     source: bytes
 
     @property
+    def place(self) -> str:
+        """The file, the line and the change: the same wherever in the file the line stands."""
+        before = self.source[: self.site.start]
+        line = self.source.splitlines()[before.count(b"\n")]
+        earlier = before.splitlines()[:-1].count(line)  # lines that read alike
+        column = self.site.start - before.rfind(b"\n")
+        return f"{self.file}: {line.decode().strip()}: {column}, {self.site.right} → {self.site.wrong}, {earlier}"
+
+    @property
     def key(self) -> str:
-        """The same as long as the file is."""
-        digest = hashlib.sha256(self.source).hexdigest()[:12]
-        return f"{self.file}:{self.site.start}:{self.site.end}:{self.site.wrong}:{digest}"
+        """The same as long as the code of the file is."""
+        return f"{self.place}, {_digest(self.source)}"
 
     @property
     def changed(self) -> bytes:
@@ -149,14 +158,16 @@ def candidates(room: str) -> Iterator[Mutant]:
 
 
 def drawn(count: int, seed: int, rooms: Iterable[str] = ROOMS) -> list[Mutant]:
-    """A sample of all sites, each room with its share of them."""
+    """A sample of all sites, each room with its share of them.
+
+    The order is by a hash of each site alone, so that a line that comes or goes leaves the rest of the sample.
+    """
     every = {room: list(candidates(room)) for room in ROOMS}
     whole = sum(len(found) for found in every.values())
     chosen = []
     for room in ROOMS:
         wanted = round(count * len(every[room]) / whole)
-        source = random.Random(f"{seed} {room}")
-        order = source.sample(every[room], len(every[room]))
+        order = sorted(every[room], key=lambda mutant: hashlib.sha256(f"{seed} {mutant.place}".encode()).digest())
         valid = (mutant for mutant in order if mutant.site.reads_otherwise(mutant.source))
         if room in rooms:
             chosen += [mutant for mutant, _ in zip(valid, range(wanted), strict=False)]
@@ -352,6 +363,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="try survivors again, after tests have changed")
     parser.add_argument("--page", action="store_true", help="run nothing, rewrite docs/mutants.md")
     return parser.parse_args()
+
+
+@cache
+def _digest(source: bytes) -> str:
+    """Of the code without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:12]
 
 
 def _matches(mutant: Mutant, file: str, line: str, wrong: str) -> bool:

@@ -61,6 +61,19 @@ def test_every_room_has_its_share_of_the_sample_and_a_seed_always_draws_the_same
         assert mutant.diff.count("\n") >= 1
 
 
+def test_lines_around_a_site_and_words_about_it_do_not_make_it_another():
+    def placed(source):
+        return [mutants.Mutant("f.py", site, source.encode()) for site in sites(source.encode())]
+
+    plain = placed("x = a + b\n")
+    moved = placed('"""Words."""\n\n\nx = a + b\n')
+    twice = placed("x = a + b\nx = a + b\n")
+    assert [mutant.key for mutant in moved] == [mutant.key for mutant in plain]
+    assert [mutant.place for mutant in twice][:1] == [mutant.place for mutant in plain]
+    assert len({mutant.place for mutant in twice}) == 2
+    assert len({mutant.key for mutant in (*twice, *plain)}) == 3
+
+
 def test_every_file_is_held_to_tests_that_exist():
     for room in mutants.ROOMS:
         for file in {mutant.file for mutant in mutants.candidates(room)}:
