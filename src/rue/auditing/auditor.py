@@ -174,7 +174,7 @@ class Auditor:
                 self.trained.curvature,
                 source=self.trained.source,
                 members=None if self.drawn is None else self.drawn.count,
-                residual=self.trained.residual,
+                residual=None if self.trained.solved is None else self.trained.solved.residual,
                 sampled_trees=self.trained.sampled_trees,
                 own_networks=self.own_networks,
                 audited=audited,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rue.auditing.auditor import Auditor
 from rue.auditing.meaning import Meaning, ScoreMeaning
+from rue.auditing.trained import Solved
 from rue.calibrate.error_model import error_covariance, error_model
 from rue.calibrate.left_out import Evidence, EvidenceRule
 from rue.calibrate.left_out.evidence import AtRest
@@ -123,10 +124,8 @@ class CalibratedRUE:
                 degrees=weights.degrees,
                 left_out=rows,
                 ranked=ranked,
-                inverted=base,
-                objective=known.objective,
+                solved=Solved(base, known.objective, max(view.residual, known.rest.left.residual)),
                 source=evidence.source,
-                residual=max(view.residual, known.rest.left.residual),
             )
         return auditor if validation is None else auditor.validated(validation)
 

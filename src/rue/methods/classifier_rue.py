@@ -8,11 +8,12 @@ from torch import Tensor
 
 from rue.auditing.auditor import Auditor
 from rue.auditing.meaning import Meaning, ScoreMeaning
+from rue.auditing.trained import Solved
 from rue.calibrate.left_out import Evidence, EvidenceRule, Mixture
 from rue.calibrate.left_out.evidence import AtRest
 from rue.calibrate.left_out_terms import without_own
 from rue.calibrate.shrinkage import Shrinkage, fit_shrinkage
-from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Objective, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian_batches, outputs, weighted_gradients
 from rue.core.errors import ModelError
@@ -20,7 +21,6 @@ from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.resample import Multinomial, generator
-from rue.core.solve.choice import Inverted
 from rue.methods.fitting import Fitting, Refit, fitting
 from rue.methods.margins import GradientMoves, ShrunkMargins, validated
 from rue.methods.outside_classes import margins_from_outside
@@ -82,7 +82,7 @@ class ClassifierRUE:
             if evidence.rest is None:
                 moves = resampled(fit, evidence, self.resampler)
                 spread = margins_from_outside(fit, decision, evidence, moves, self.seed)
-                solved = None if moves is None else (moves.inverted, moves.objective, None)
+                solved = None if moves is None else moves.solved
                 auditor = self._auditor(fit, evidence, spread, validation, solved, {})
             else:
                 auditor = self._through_parameters(fit, decision, evidence, evidence.rest, validation, left_out)
@@ -103,8 +103,8 @@ class ClassifierRUE:
             rest = evidence.rest or rest
             steps, residual, shrinkage, second = self._weighed(fit, decision, evidence, rest)
         spread = ShrunkMargins(decision, GradientMoves(rest.inverted.inverse, steps), shrinkage, second)
-        facts = {"effective_parameters": rest.left.effective}
-        return self._auditor(fit, evidence, spread, validation, (rest.inverted, rest.objective, residual), facts)
+        facts, solved = {"effective_parameters": rest.left.effective}, Solved(rest.inverted, rest.objective, residual)
+        return self._auditor(fit, evidence, spread, validation, solved, facts)
 
     def _auditor(
         self,
@@ -112,15 +112,14 @@ class ClassifierRUE:
         evidence: Evidence,
         spread: ShrunkMargins,
         validation: Any,
-        solved: tuple[Inverted, Objective, float | None] | None,
+        solved: Solved | None,
         facts: Facts,
     ) -> Auditor:
         if validation is not None:
             spread = validated(spread, fit.model, validation)
         shrinkage, second = spread.shrinkage, spread.second
-        inverted, objective, residual = solved or (None, None, None)
         all_facts = {
-            **({} if inverted is None else inverted.describe()),
+            **({} if solved is None else solved.inverted.describe()),
             **evidence.describe(),
             **facts,
             "temperature": None if shrinkage.limit else shrinkage.unit**0.5,  # at its limit it was not determined
@@ -128,16 +127,8 @@ class ClassifierRUE:
             "left_out_nll": shrinkage.nll,
             "second_opinion": 0.0 if second is None else second.share,
         }
-        lens = None if inverted is not None else witness_lens(fit.model, fit.data, evidence, self.resampler)
-        return fit.auditor(
-            spread,
-            all_facts,
-            inverted=inverted,
-            objective=objective,
-            source=evidence.source,
-            lens=lens,
-            residual=residual,
-        )
+        lens = None if solved is not None else witness_lens(fit.model, fit.data, evidence, self.resampler)
+        return fit.auditor(spread, all_facts, solved=solved, source=evidence.source, lens=lens)
 
     def _weighed(
         self, fit: Fitting, decision: Decision, evidence: Evidence, rest: AtRest

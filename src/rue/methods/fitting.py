@@ -18,13 +18,13 @@ from rue.auditing.assessment import Assessor, Members
 from rue.auditing.auditor import Auditor, Predict
 from rue.auditing.meaning import Meaning
 from rue.auditing.predictive import Predictive
-from rue.auditing.trained import Trained
+from rue.auditing.trained import Solved, Trained
 from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
 from rue.calibrate.left_out.evidence import Source, Training
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.core.arrays import Array
-from rue.core.concepts import CurvatureRule, Damping, Facts, Objective, Resampler, Solver
+from rue.core.concepts import CurvatureRule, Damping, Facts, Resampler, Solver
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarning, SettingError
@@ -158,59 +158,51 @@ class Fitting:
         degrees: float = inf,
         left_out: LeftOutRows | None = None,
         ranked: RankedRows | None = None,
-        inverted: Inverted | None = None,
-        objective: Objective | None = None,
+        solved: Solved | None = None,
         source: Source | None = None,
         lens: Lens | None = None,
-        residual: float | None = None,
         sampled_trees: SampledTrees | None = None,
     ) -> Auditor:
         """Make the auditor; `noise` adds the variance of the training residuals.
 
         `predictor` predicts (m, k) where a method trained networks itself; `drawn` are members. `degrees` are the
         degrees of freedom of a Student-t predictive distribution; `left_out` or `ranked` rows give intervals without
-        held-out rows. Predictions are explained by the `inverted` curvature of an `objective` whose gradient is zero
-        (the model, unless given), or by a `lens`; `source` says where left-out predictions came from. `residual` and
-        `sampled_trees` are for checks.
+        held-out rows. Predictions are explained by the curvature that was `solved` with, or by a `lens`; `source` says
+        where left-out predictions came from, `sampled_trees` how much of a forest's variance is chance.
         """
         variance = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
-        all_facts: Facts = {
-            "method": repr(self.method),
-            "n": self.data.n,
-            "units": self.data.units,
-            "d": self.model.theta.numel(),
-            **self.model.describe(),
-            "damping": None,
-            "residual": residual,
-            **facts,
-            "seconds_fit": time.perf_counter() - self.started,
-            "warnings": tuple(self.warned),
-        }
         settings = self.settings
-        if lens is None and inverted is not None and settings.resampler is not None:
-            resting = objective or self.model
-            lens = GradientLens(resting, self.data, inverted.inverse, settings.resampler, settings.meat)
+        if lens is None and solved is not None and settings.resampler is not None:
+            inverse = solved.inverted.inverse
+            lens = GradientLens(solved.objective, self.data, inverse, settings.resampler, settings.meat)
         return Auditor(
             method=type(self.method).__name__,
             model=self.model,
             assess=assess,
-            facts=all_facts,
+            facts=self._facts(facts, solved),
             trained=Trained(
-                self.data,
-                settings.curvature,
-                inverted,
-                settings.resampler,
-                lens,
-                source,
-                settings.seed,
-                residual,
-                sampled_trees,
+                self.data, settings.curvature, solved, settings.resampler, lens, source, settings.seed, sampled_trees
             ),
             predictive=Predictive(variance, degrees, left_out, ranked),
             predictor=predictor,
             drawn=drawn,
             meaning=settings.meaning,
         )
+
+    def _facts(self, own: Facts, solved: Solved | None) -> Facts:
+        """The facts of every method, with `own` in place of them where both have an entry."""
+        return {
+            "method": repr(self.method),
+            "n": self.data.n,
+            "units": self.data.units,
+            "d": self.model.theta.numel(),
+            **self.model.describe(),
+            "damping": None,
+            "residual": None if solved is None else solved.residual,
+            **own,
+            "seconds_fit": time.perf_counter() - self.started,
+            "warnings": tuple(self.warned),
+        }
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
 from rue.auditing.meaning import Meaning, SpreadMeaning
+from rue.auditing.trained import Solved
 from rue.core.concepts import CurvatureRule, Damping, Inputs, Inverse, Solver
 from rue.core.curvature import Hessian
 from rue.core.derivatives import jacobian, outputs
@@ -50,11 +51,12 @@ class Laplace:
         """Factor the curvature, and draw the members unless linearised."""
         with fitting(self, model, data) as fit:
             inverted = fit.invert(self.curvature, self.damping, self.solver)
+            solved = Solved(inverted, fit.model)
             if self.linearised:
-                return fit.auditor(InverseSpread(inverted.inverse), inverted.describe(), inverted=inverted)
+                return fit.auditor(InverseSpread(inverted.inverse), inverted.describe(), solved=solved)
             draws = inverted.inverse.sample(self.members, generator(self.seed))
             members = SampledMembers(fit.model.theta.double() + draws)
-            return fit.auditor(members, inverted.describe(), inverted=inverted, drawn=members)
+            return fit.auditor(members, inverted.describe(), solved=solved, drawn=members)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from torch import Tensor
 from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
 from rue.auditing.meaning import NOT_THE_ERROR, Meaning, ScoreMeaning
+from rue.auditing.trained import Solved
 from rue.calibrate.left_out.sources import rested_tangent
 from rue.core.concepts import CurvatureRule, Damping, Facts, Inputs, Inverse, Objective, Resampler, Solver, TrainingSet
 from rue.core.curvature import GaussNewton
@@ -60,10 +61,10 @@ class LinearRUE:
             rest, inverted, facts = self._rest(fit)
             if not pull_root_fits(rest, fit.data):
                 streamed = StreamedSpread(rest, fit.data, self.resampler, inverted.inverse, self.meat)
-                return fit.auditor(streamed, {**facts, "streamed": True}, inverted=inverted, objective=rest)
+                return fit.auditor(streamed, {**facts, "streamed": True}, solved=Solved(inverted, rest))
             root = pull_root(rest, fit.data, self.resampler, inverted.inverse, self.meat)
             steps, residual = inverted.inverse.solve(root)
-            return fit.auditor(LinearSpread(steps), facts, inverted=inverted, objective=rest, residual=residual)
+            return fit.auditor(LinearSpread(steps), facts, solved=Solved(inverted, rest, residual))
 
     def _rest(self, fit: Fitting) -> tuple[Objective, Inverted, Facts]:
         """The objective with zero gradient on these rows: the model's if its penalty is known, else a tangent's."""

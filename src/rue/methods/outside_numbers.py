@@ -105,8 +105,7 @@ def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, studen
         noise=False,
         degrees=weights.degrees,
         ranked=RankedRows(np.abs(slope[rows]) / reach, cv_plus(evidence, fit.data)),
-        inverted=None if moves is None else moves.inverted,
-        objective=None if moves is None else moves.objective,
+        solved=None if moves is None else moves.solved,
         source=evidence.source,
         lens=None if moves is not None else witness_lens(fit.model, fit.data, evidence, resampler),
     )
@@ -137,7 +136,7 @@ def _terms(evidence: Evidence, errors: ErrorModel, noise: Array, moved: Tensor |
 
 def _facts(evidence: Evidence, weights: Weights, noise: Array, rows: int, moves: Resampled | None) -> dict[str, object]:
     return {
-        **({} if moves is None else moves.inverted.describe()),
+        **({} if moves is None else moves.solved.inverted.describe()),
         **evidence.describe(),
         "weights": dict(zip(TERMS, weights.values.tolist(), strict=True)),
         "degrees": weights.degrees,

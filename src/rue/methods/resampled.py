@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from rue.auditing.trained import Solved
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out.sources import rested_tangent
-from rue.core.concepts import Inputs, Objective, Resampler
+from rue.core.concepts import Inputs, Resampler
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, jacobian_batches
 from rue.core.influence import pull_root
 from rue.core.one_step import leverage
-from rue.core.solve.choice import Inverted, invert
+from rue.core.solve.choice import invert
 from rue.data.rows import Rows
 from rue.methods.fitting import Fitting
 
@@ -23,13 +24,12 @@ HIGHEST = 0.9  # larger leverages are cut to this
 class Resampled:
     """An objective, and a root of the covariance of its parameters under resampling."""
 
-    objective: Objective = field(repr=False)
-    inverted: Inverted
+    solved: Solved
     steps: Tensor = field(repr=False)  # (r, d)
 
     def covariance(self, inputs: Inputs) -> Tensor:
         """The covariance of outputs at new inputs (c, k, k)."""
-        moved = jacobian(self.objective, inputs).double() @ self.steps.T
+        moved = jacobian(self.solved.objective, inputs).double() @ self.steps.T
         return moved @ moved.mT
 
     def without_own(self, data: Rows, slope: Tensor) -> Tensor:
@@ -38,9 +38,9 @@ class Resampled:
         The pull of the other rows grows by (1 − leverage)⁻¹.
         """
         parts = []
-        for batch, rows in jacobian_batches(self.objective, data):
+        for batch, rows in jacobian_batches(self.solved.objective, data):
             moved = rows.double() @ self.steps.T
-            share = batch.weight[:, None, None] * leverage(rows.double(), self.inverted.inverse)[0]
+            share = batch.weight[:, None, None] * leverage(rows.double(), self.solved.inverted.inverse)[0]
             own = share @ slope[batch.rows].unsqueeze(-1)
             eye = torch.eye(share.shape[-1], dtype=share.dtype)
             turn = torch.linalg.inv(eye - share.clamp_max(HIGHEST))
@@ -62,8 +62,8 @@ def resampled(fit: Fitting, evidence: Evidence, resampler: Resampler) -> Resampl
         if tangent is None:
             return None
         root = pull_root(tangent.model, fit.data, resampler, tangent.inverted.inverse)
-        return Resampled(tangent.model, tangent.inverted, tangent.inverted.inverse.solve(root).vectors)
+        return Resampled(Solved(tangent.inverted, tangent.model), tangent.inverted.inverse.solve(root).vectors)
     objective = fit.model.objective if fit.model.quick is None else fit.model.quick(fit.model.core)
     inverted = invert(GaussNewton().at(objective, fit.data), None, None)
     root = pull_root(objective, fit.data, resampler, inverted.inverse, slope=evidence.slope)
-    return Resampled(objective, inverted, inverted.inverse.solve(root).vectors)
+    return Resampled(Solved(inverted, objective), inverted.inverse.solve(root).vectors)

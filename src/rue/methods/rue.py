@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from rue.auditing.auditor import Auditor
 from rue.auditing.meaning import NOT_THE_ERROR, Meaning, ScoreMeaning
+from rue.auditing.trained import Solved
 from rue.core.concepts import CurvatureRule, Damping, Resampler, Solver
 from rue.core.curvature import Hessian
 from rue.core.derivatives import weighted_gradients
@@ -54,4 +55,5 @@ class RUE:
             thetas = fit.model.theta.double() - step
             factor = self.resampler.member_factor(fit.data.units)
             members = SampledMembers(thetas, factor)
-            return fit.auditor(members, inverted.describe(), inverted=inverted, drawn=members, residual=residual)
+            solved = Solved(inverted, fit.model, residual)
+            return fit.auditor(members, inverted.describe(), solved=solved, drawn=members)
