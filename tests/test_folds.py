@@ -1,5 +1,6 @@
 """Refits in folds: in time order, at once, resumed; and CV+ from the copies, against another implementation."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,21 @@ def test_cv_plus_covers_what_it_guarantees(folds):
         inside.append(np.mean((lower <= b) & (b <= upper)))
     assert np.mean(inside) > 0.77  # about .8; guaranteed are
     assert least_coverage(0.8, 60, folds) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("n", "folds", "cost"),
+    [
+        (60, 3, Fraction(4, 63)),  # few folds: 2(1 − 1/3)/(20 + 1) is less than (1 − 1/20)/4
+        (30, 5, Fraction(5, 36)),  # many: (1 − 1/6)/6 is less than 2(1 − 1/5)/7
+        (12, 4, Fraction(2, 15)),
+        (8, 2, Fraction(1, 5)),
+        (50, 50, 0),  # jackknife+ costs nothing
+    ],
+)
+def test_leaving_rows_out_together_costs_what_theorem_4_says(n, folds, cost):
+    assert least_coverage(0.9, n, folds) == pytest.approx(float(Fraction(8, 10) - cost), abs=1e-12)
+    assert least_coverage(0.75, n, folds) == pytest.approx(float(Fraction(5, 10) - cost), abs=1e-12)
 
 
 def test_transformed_targets_have_intervals_in_their_own_units():
@@ -261,6 +277,9 @@ def test_kept_numbers_that_are_not_finite_are_not_taken(tmp_path):
         ({"jobs": 1.5}, "jobs must be a whole number"),
         ({"keep": 3}, "keep must be the path of a folder"),
         ({"count": 1}, "at least 2"),
+        ({"count": 2.5}, "count must be a whole number"),
+        ({"count": True}, "count must be a whole number"),
+        ({"jobs": True}, "jobs must be a whole number"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, said):
