@@ -20,8 +20,9 @@ import rue
 from rue.calibrate.cv_plus import least_coverage
 from rue.calibrate.left_out import Folds
 from rue.calibrate.left_out.kept import Kept
-from rue.calibrate.left_out.splits import forward
+from rue.calibrate.left_out.splits import forward, splits
 from rue.core.errors import DataError, ModelError, SettingError, ShapeError
+from rue.data.rows import training_rows
 
 N = 90
 source = np.random.default_rng(0)
@@ -372,6 +373,55 @@ def test_a_rare_class_does_not_lower_the_number_of_copies():
     labels = np.where(np.arange(N) < 3, "rare", np.where(y > 0, "up", "down"))
     model = KNeighborsClassifier(5).fit(X, labels)
     assert rue.audit(model, train=(X, labels), inputs=NEW).facts["trainings"] == 8
+
+
+def folds_of(targets, loss, count, outputs=1, group=None):
+    """The numbers of the rows that each fold leaves out, after a look at those it trains on."""
+    torch.manual_seed(0)
+    model = rue.wrap(nn.Linear(3, outputs).double(), loss=loss)
+    rows, bound = training_rows(rue.Data(X, targets, group=group), model)
+    parts = list(splits(bound, rows, count, 0))
+    for kept, held in parts:
+        np.testing.assert_array_equal(np.sort(np.concatenate([kept, held])), np.arange(N))
+    np.testing.assert_array_equal(np.sort(np.concatenate([held for _, held in parts])), np.arange(N))
+    assert len(parts) == count
+    return [held for _, held in parts]
+
+
+@pytest.mark.parametrize("kind", ["labels", "a column of labels", "three classes"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_classes_keep_their_frequencies_in_every_fold_and_groups_stay_whole(kind, grouped):
+    labels = np.arange(N) % 9 % (3 if kind == "three classes" else 2)  # a pattern that shuffled rows do not keep
+    group = np.arange(N) // 9 if grouped else None
+    targets = labels[:, None] if kind == "a column of labels" else labels
+    loss, outputs = ("cross_entropy", 3) if kind == "three classes" else ("bernoulli", 1)
+    for held in folds_of(targets, loss, 5, outputs, group):
+        for own in np.unique(labels):
+            assert (labels[held] == own).sum() in (
+                {int(2 * (labels[:9] == own).sum())} if grouped else near(labels, own)
+            )
+        if grouped:
+            assert (np.bincount(group[held]) % 9 == 0).all()
+
+
+def near(labels, own):
+    """The whole numbers on both sides of a fifth of the rows of a class."""
+    share = (labels == own).sum() / 5
+    return {int(np.floor(share)), int(np.ceil(share))}
+
+
+def test_numbers_and_several_labels_of_a_row_have_folds_of_equal_sizes():
+    several = np.stack([np.arange(N) == 7, y > 0], axis=1)  # one row alone has the first label
+    for targets, loss, outputs in ((y, "squared_error", 1), (several.astype(float), "bernoulli", 2)):
+        assert {len(held) for held in folds_of(targets, loss, 6, outputs)} == {15}
+
+
+def test_classes_of_fewer_rows_than_folds_are_spread_as_they_come():
+    labels = np.repeat(np.arange(30), 3)
+    assert {len(held) for held in folds_of(labels, "cross_entropy", 5, 30)} == {18}
+    assert {len(held) for held in folds_of(labels, "cross_entropy", 3, 30)} == {30}
+    with pytest.raises(ModelError, match="a class has one row only"):
+        folds_of(np.append(labels[:-1], 30), "cross_entropy", 3, 31)
 
 
 @pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreesClassifier])
