@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
+from torch.utils.data import TensorDataset
 
 import rue
 from rue.calibrate.cv_plus import least_coverage
@@ -138,6 +139,19 @@ def test_every_block_is_left_to_a_copy_of_all_rows_before_it():
         assert sorted(times[rows]) == list(range(len(rows)))
     assert [len(rows) for rows in seen] == [15, 30, 45, 60, 75]
     assert "CV+" not in audit.rules
+
+
+def test_rows_of_a_dataset_are_in_order_too():
+    inputs, targets = torch.tensor(X), torch.tensor(y)
+    model = rue.wrap(nn.Linear(3, 1).double(), loss="squared_error")
+    times = np.random.default_rng(3).permutation(N)
+    whole, wrapped = (
+        list(forward(training_rows(data, model)[0], 4, times)) for data in ((X, y), TensorDataset(inputs, targets))
+    )
+    assert len(whole) == len(wrapped) == 4
+    for one, other in zip(whole, wrapped, strict=True):
+        np.testing.assert_array_equal(np.concatenate(one), np.concatenate(other))
+        assert times[one[0]].max() < times[one[1]].min()
 
 
 def test_rows_that_no_copy_speaks_for_do_not_count():
@@ -420,8 +434,13 @@ def test_classes_of_fewer_rows_than_folds_are_spread_as_they_come():
     labels = np.repeat(np.arange(30), 3)
     assert {len(held) for held in folds_of(labels, "cross_entropy", 5, 30)} == {18}
     assert {len(held) for held in folds_of(labels, "cross_entropy", 3, 30)} == {30}
-    with pytest.raises(ModelError, match="a class has one row only"):
-        folds_of(np.append(labels[:-1], 30), "cross_entropy", 3, 31)
+    for rare, refused in ((2, False), (1, True)):
+        labels = np.where(np.arange(N) < rare, 2, np.arange(N) % 2)
+        if refused:
+            with pytest.raises(ModelError, match="a class has one row only"):
+                folds_of(labels, "cross_entropy", 3, 3)
+        else:
+            assert {len(held) for held in folds_of(labels, "cross_entropy", 3, 3)} == {30}
 
 
 @pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreesClassifier])
