@@ -259,6 +259,17 @@ def test_rows_that_are_all_told_right_ask_for_no_temperature():
     assert not best_temperature("signs", logits, told, shares)[1]
 
 
+def test_labels_that_margins_do_not_predict_ask_for_no_temperature():
+    logits = torch.tensor([[3.0], [1.0], [-2.0], [-1.0]], dtype=torch.float64)
+    shares = torch.full((4,), 0.25, dtype=torch.float64)
+    opposed = torch.tensor([[0.0], [0.0], [1.0], [1.0]], dtype=torch.float64)
+    assert best_temperature("signs", logits, opposed, shares)[1]
+    unit, limit = best_temperature("signs", logits, torch.full((4, 1), 0.5).double() + 0.2 * logits.sign(), shares)
+    assert not limit
+    # Σ m (σ(m/t) − 0.7) = 0 for margins m of 3, 1, 2 and 1
+    assert sum(m * (expit(m / unit**0.5) - 0.7) for m in (3, 1, 2, 1)) == pytest.approx(0, abs=1e-3)
+
+
 @pytest.mark.parametrize(("truth", "factor"), [((1.5, 1.0, 0.3), 1.0), ((0.1, 3.0, 0.0), 1e-3), ((4.0, 0.0, 1.0), 1e3)])
 def test_margins_are_shrunk_by_the_weights_that_make_left_out_labels_likeliest(truth, factor):
     generator = np.random.default_rng(0)
