@@ -1,8 +1,10 @@
 """The audit that calibrates itself, against plain arithmetic, refits and laws."""
 
+import re
 import warnings
 from dataclasses import replace
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +17,11 @@ from torch.utils.data import DataLoader, TensorDataset
 import cases
 import oracles
 import rue
+from rue.calibrate.doubts import doubts
 from rue.calibrate.smoother import POWERS
-from rue.core.errors import DataError, ModelError, RueWarning, SettingError
+from rue.core.errors import DataError, ModelError, NumericalError, RueWarning, SettingError
 from rue.core.solve import Fixed, NoDamping
+from rue.data.rows import training_rows
 from rue.methods.calibrated_rue import DAMPINGS, TERMS, _terms
 
 LEAST = (0,) * len(TERMS)  # any term may turn out not to pay, scarcity too
@@ -113,6 +117,16 @@ def test_every_term_at_a_training_row_is_that_without_the_row(small, audited):
         np.testing.assert_allclose(terms[4], noise * h / (1 - h), rtol=1e-6)
     np.testing.assert_allclose(spread.view.terms.similarity, kappa.max(1), rtol=1e-6)
     assert audited[0].facts["left_out_std"] == pytest.approx([np.sqrt(noise)], rel=1e-6)
+
+
+def test_the_terms_at_training_rows_do_not_depend_on_the_batches_they_come_in(small, audited, monkeypatch):
+    net, X, y, _, _, _ = small
+    loader = DataLoader(TensorDataset(torch.tensor(X), torch.tensor(y)), batch_size=17)
+    whole = audited[0].assess.view.terms
+    monkeypatch.setattr("rue.calibrate.smoother.BLOCK", 500)  # six rows at once
+    parts = rue.CalibratedRUE(damping=NoDamping()).fit(wrap(net, 0.1), loader).assess.view.terms
+    for name in ("resampling", "smoothed", "similarity"):
+        torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("resampler", [rue.resample.Poisson(), rue.resample.Jackknife()])
@@ -659,3 +673,77 @@ def test_std_is_that_of_linear_rue_whatever_damping_is_chosen(monkeypatch):
     plain = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
     assert auditor.assess.view.inverted.inverse is not auditor.assess.inverse
     np.testing.assert_allclose(auditor.audit(case.X_new).std, plain.std, rtol=1e-10)
+
+
+# Doubts
+
+
+def doubted(y, said, left_out, weight=None, **more):
+    """What is said of a model that says one number of every row and misses it by another where it is left out."""
+    net = torch.nn.Linear(2, y.shape[1]).double()
+    torch.nn.init.zeros_(net.weight)
+    with torch.no_grad():
+        net.bias.copy_(torch.tensor(said))
+    rows, model = training_rows(rue.Data(rows_like(y), y, weight), wrap(net))
+    slope = torch.tensor(left_out).expand(len(y), -1).double()
+    return doubts(model, rows, SimpleNamespace(slope=slope, source="influence at rest", **more))
+
+
+def rows_like(y):
+    return np.random.default_rng(0).normal(size=(len(y), 2))
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize(
+    ("fitted", "left_out", "said"),
+    [
+        (1.0, 1.0, None),
+        (2.0, 1.0, "the model misses its own training rows by .*, more than their mean would"),
+        (9.5, 1.0, "the model misses its own training rows by .*, more than their mean would"),
+        (1.0, 2.0, "left out, training rows are missed by .*, more than their mean would"),
+        (1.0, 9.5, "left out, training rows are missed by .*, more than their mean would"),
+        (10.5, 1.0, "refused: the model misses .* not the targets it was trained on"),
+        (1.0, 10.5, "refused: left out, training rows are missed .* the penalty is much smaller"),
+    ],
+)
+def test_errors_of_several_times_what_targets_vary_are_doubted_and_of_ten_times_refused(fitted, left_out, said, unit):
+    weight = np.array([3.0, 1.0, 1.0, 1.0])
+    usual = np.array([3.0, 7.0, 3.0, 7.0])  # of mean 13/3 and variance 32/9 under these weights
+    spread = np.sqrt(32 / 9)
+    off = 13 / 3 + spread * np.sqrt(fitted**2 - 1)
+    y, says = unit * np.stack([usual, usual], axis=1), [unit * 13 / 3, unit * off]  # the second output is off
+    missed = [0.0, unit * left_out * spread]
+    if said is not None and said.startswith("refused: "):
+        with pytest.raises(NumericalError, match=said.removeprefix("refused: ")):
+            doubted(y, says, missed, weight)
+        return
+    found = doubted(y, says, missed, weight)
+    assert len(found) == (said is not None)
+    assert said is None or re.match(said, found[0])
+
+
+def test_targets_that_do_not_vary_give_nothing_to_compare_with():
+    constant = np.full((4, 1), 1e6)
+    assert doubted(constant, [0.0], [1e6]) == []
+    assert doubted(constant + 1e-9 * np.arange(4)[:, None], [0.0], [1e6]) == []
+
+
+@pytest.mark.parametrize(
+    ("logits", "beside", "worse"),
+    [
+        (np.log([0.75, 0.25]), None, False),  # as good as the classes' own shares
+        (np.log([0.6, 0.4]), None, False),
+        (np.log([0.25, 0.75]), None, True),
+        (np.log([0.75, 0.25]), np.log([0.25, 0.75]), True),
+        (np.log([0.25, 0.75]), np.log([0.75, 0.25]), False),  # witnesses are heard before copies
+    ],
+)
+def test_left_out_classes_that_are_worse_than_their_shares_are_doubted(logits, beside, worse):
+    y, weight = np.array([0, 0, 1, 1]), np.array([2.0, 1.0, 0.5, 0.5])
+    net = torch.nn.Linear(2, 2).double()
+    rows, model = training_rows(rue.Data(rows_like(y), y, weight), rue.wrap(net, loss="cross_entropy"))
+    prediction, beside = (None if said is None else torch.tensor(said).expand(4, 2) for said in (logits, beside))
+    found = doubts(model, rows, SimpleNamespace(prediction=prediction, beside=beside, source="refits"))
+    assert len(found) == worse
+    if worse:  # −¾ log ¼ − ¼ log ¾ and −¾ log ¾ − ¼ log ¼
+        assert re.match(r"left out, training rows have a mean loss of 1.11, .* own shares \(0.562\)", found[0])

@@ -120,6 +120,16 @@ def test_the_evidence_is_the_same_with_more_parameters_than_rows(d):
     assert found == pytest.approx(profile_log_marginal(X, y, 3.0), rel=1e-8)
 
 
+def test_the_evidence_needs_the_smaller_of_two_determinants(monkeypatch):
+    monkeypatch.setattr("rue.calibrate.evidence.LARGE", 10)
+    for n, d in ((10, 40), (40, 10)):
+        X, y = table(2, n=n, d=d)
+        assert evidence_of(ridge(X, y)(3.0), (X, y)) == pytest.approx(profile_log_marginal(X, y, 3.0), rel=1e-8)
+    X, y = table(2, n=11, d=11)
+    with pytest.raises(SettingError, match="determinant of a matrix of 11 rows, more than 10"):
+        evidence_of(ridge(X, y)(3.0), (X, y))
+
+
 def test_the_evidence_of_two_outputs_is_that_of_both():
     X, _ = table(0)
     Y = np.stack([table(1)[1], table(2)[1]], axis=1)
@@ -166,7 +176,12 @@ def test_what_is_said_of_a_value_is_what_leave_one_out_says():
 
 
 @pytest.mark.parametrize(
-    ("values", "noise", "wanted"), [([1e3, 1e4], 0.1, "smaller than 1000"), ([1e-4, 1e-3], 9.0, "larger than 0.001")]
+    ("values", "noise", "wanted"),
+    [
+        ([1e3, 1e4], 0.1, "smaller than 1000"),
+        ([0.5, 1e4], 0.01, "smaller than 0.5"),
+        ([1e-4, 1e-3], 9.0, "larger than 0.001"),
+    ],
 )
 def test_a_best_value_at_the_end_of_the_grid_is_said(values, noise, wanted):
     X, y = table(3, noise=noise)

@@ -6,13 +6,15 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import cases
 import rue
-from rue.calibrate.shrinkage import best_temperature
+from rue.calibrate.shrinkage import best_temperature, fit_shrinkage
 from rue.core.errors import DataError, InputError, ModelError, RueWarning, SettingError
 from rue.methods import CLASSIFIER_METHODS
 from rue.methods.classifier_rue import SecondOpinion
@@ -255,3 +257,47 @@ def test_rows_that_are_all_told_right_ask_for_no_temperature():
     assert best_temperature("signs", logits, told, shares)[1]
     told[2] = 1.0
     assert not best_temperature("signs", logits, told, shares)[1]
+
+
+def test_labels_that_margins_do_not_predict_ask_for_no_temperature():
+    logits = torch.tensor([[3.0], [1.0], [-2.0], [-1.0]], dtype=torch.float64)
+    shares = torch.full((4,), 0.25, dtype=torch.float64)
+    opposed = torch.tensor([[0.0], [0.0], [1.0], [1.0]], dtype=torch.float64)
+    assert best_temperature("signs", logits, opposed, shares)[1]
+    unit, limit = best_temperature("signs", logits, torch.full((4, 1), 0.5).double() + 0.2 * logits.sign(), shares)
+    assert not limit
+    # Σ m (σ(m/t) − 0.7) = 0 for margins m of 3, 1, 2 and 1
+    assert sum(m * (expit(m / unit**0.5) - 0.7) for m in (3, 1, 2, 1)) == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.parametrize(("truth", "factor"), [((1.5, 1.0, 0.3), 1.0), ((0.1, 3.0, 0.0), 1e-3), ((4.0, 0.0, 1.0), 1e3)])
+def test_margins_are_shrunk_by_the_weights_that_make_left_out_labels_likeliest(truth, factor):
+    generator = np.random.default_rng(0)
+    logits, weight = 4 * generator.normal(size=300), generator.uniform(0.5, 2, size=300)
+    resampling, scarcity = generator.exponential(size=300), 5 * generator.exponential(size=300)
+
+    def share(unit, by_resampling, by_scarcity):
+        return expit(logits / np.sqrt(unit + np.pi / 8 * (by_resampling * resampling + by_scarcity * scarcity)))
+
+    yes = generator.random(300) < share(*truth)
+
+    def nll(weights):
+        shares = share(*weights)
+        return -np.average(np.log(np.where(yes, shares, 1 - shares)), weights=weight)
+
+    columns = [torch.tensor(values)[:, None] for values in (logits, resampling[:, None], scarcity[:, None])]
+    found = fit_shrinkage("signs", *columns, torch.tensor(yes)[:, None].double(), factor * torch.tensor(weight))
+    alone = np.exp(minimize_scalar(lambda log: nll([np.exp(log), 0, 0]), bounds=(-9, 9), method="bounded").x)
+    limits = [(alone / 4, None), (0, None), (0, None)]
+    least = min(minimize(nll, start, bounds=limits, tol=1e-12).fun for start in ([alone, 1, 1], [alone, 0.1, 0.1]))
+    assert found.nll == pytest.approx(nll(found[:3]), rel=1e-9)
+    assert found.nll == pytest.approx(least, abs=1e-6)
+    assert found.unit >= alone / 4 * (1 - 1e-4)
+    assert min(found.resampling, found.scarcity) >= 0
+    assert not found.limit
+    np.testing.assert_allclose(found.probability("signs", *columns)[:, 1], share(*found[:3]), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.probability("signs", columns[0], None, columns[2])[:, 1],
+        share(found.unit, 0, found.scarcity),
+        rtol=1e-9,
+    )

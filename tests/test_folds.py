@@ -1,5 +1,6 @@
 """Refits in folds: in time order, at once, resumed; and CV+ from the copies, against another implementation."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,15 @@ from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
+from torch.utils.data import TensorDataset
 
 import rue
 from rue.calibrate.cv_plus import least_coverage
 from rue.calibrate.left_out import Folds
 from rue.calibrate.left_out.kept import Kept
-from rue.calibrate.left_out.splits import forward
+from rue.calibrate.left_out.splits import forward, splits
 from rue.core.errors import DataError, ModelError, SettingError, ShapeError
+from rue.data.rows import training_rows
 
 N = 90
 source = np.random.default_rng(0)
@@ -79,6 +82,21 @@ def test_cv_plus_covers_what_it_guarantees(folds):
     assert least_coverage(0.8, 60, folds) < 0.6
 
 
+@pytest.mark.parametrize(
+    ("n", "folds", "cost"),
+    [
+        (60, 3, Fraction(4, 63)),  # few folds: 2(1 − 1/3)/(20 + 1) is less than (1 − 1/20)/4
+        (30, 5, Fraction(5, 36)),  # many: (1 − 1/6)/6 is less than 2(1 − 1/5)/7
+        (12, 4, Fraction(2, 15)),
+        (8, 2, Fraction(1, 5)),
+        (50, 50, 0),  # jackknife+ costs nothing
+    ],
+)
+def test_leaving_rows_out_together_costs_what_theorem_4_says(n, folds, cost):
+    assert least_coverage(0.9, n, folds) == pytest.approx(float(Fraction(8, 10) - cost), abs=1e-12)
+    assert least_coverage(0.75, n, folds) == pytest.approx(float(Fraction(5, 10) - cost), abs=1e-12)
+
+
 def test_transformed_targets_have_intervals_in_their_own_units():
     from sklearn.compose import TransformedTargetRegressor
 
@@ -121,6 +139,19 @@ def test_every_block_is_left_to_a_copy_of_all_rows_before_it():
         assert sorted(times[rows]) == list(range(len(rows)))
     assert [len(rows) for rows in seen] == [15, 30, 45, 60, 75]
     assert "CV+" not in audit.rules
+
+
+def test_rows_of_a_dataset_are_in_order_too():
+    inputs, targets = torch.tensor(X), torch.tensor(y)
+    model = rue.wrap(nn.Linear(3, 1).double(), loss="squared_error")
+    times = np.random.default_rng(3).permutation(N)
+    whole, wrapped = (
+        list(forward(training_rows(data, model)[0], 4, times)) for data in ((X, y), TensorDataset(inputs, targets))
+    )
+    assert len(whole) == len(wrapped) == 4
+    for one, other in zip(whole, wrapped, strict=True):
+        np.testing.assert_array_equal(np.concatenate(one), np.concatenate(other))
+        assert times[one[0]].max() < times[one[1]].min()
 
 
 def test_rows_that_no_copy_speaks_for_do_not_count():
@@ -261,6 +292,9 @@ def test_kept_numbers_that_are_not_finite_are_not_taken(tmp_path):
         ({"jobs": 1.5}, "jobs must be a whole number"),
         ({"keep": 3}, "keep must be the path of a folder"),
         ({"count": 1}, "at least 2"),
+        ({"count": 2.5}, "count must be a whole number"),
+        ({"count": True}, "count must be a whole number"),
+        ({"jobs": True}, "jobs must be a whole number"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, said):
@@ -353,6 +387,60 @@ def test_a_rare_class_does_not_lower_the_number_of_copies():
     labels = np.where(np.arange(N) < 3, "rare", np.where(y > 0, "up", "down"))
     model = KNeighborsClassifier(5).fit(X, labels)
     assert rue.audit(model, train=(X, labels), inputs=NEW).facts["trainings"] == 8
+
+
+def folds_of(targets, loss, count, outputs=1, group=None):
+    """The numbers of the rows that each fold leaves out, after a look at those it trains on."""
+    torch.manual_seed(0)
+    model = rue.wrap(nn.Linear(3, outputs).double(), loss=loss)
+    rows, bound = training_rows(rue.Data(X, targets, group=group), model)
+    parts = list(splits(bound, rows, count, 0))
+    for kept, held in parts:
+        np.testing.assert_array_equal(np.sort(np.concatenate([kept, held])), np.arange(N))
+    np.testing.assert_array_equal(np.sort(np.concatenate([held for _, held in parts])), np.arange(N))
+    assert len(parts) == count
+    return [held for _, held in parts]
+
+
+@pytest.mark.parametrize("kind", ["labels", "a column of labels", "three classes"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_classes_keep_their_frequencies_in_every_fold_and_groups_stay_whole(kind, grouped):
+    labels = np.arange(N) % 9 % (3 if kind == "three classes" else 2)  # a pattern that shuffled rows do not keep
+    group = np.arange(N) // 9 if grouped else None
+    targets = labels[:, None] if kind == "a column of labels" else labels
+    loss, outputs = ("cross_entropy", 3) if kind == "three classes" else ("bernoulli", 1)
+    for held in folds_of(targets, loss, 5, outputs, group):
+        for own in np.unique(labels):
+            assert (labels[held] == own).sum() in (
+                {int(2 * (labels[:9] == own).sum())} if grouped else near(labels, own)
+            )
+        if grouped:
+            assert (np.bincount(group[held]) % 9 == 0).all()
+
+
+def near(labels, own):
+    """The whole numbers on both sides of a fifth of the rows of a class."""
+    share = (labels == own).sum() / 5
+    return {int(np.floor(share)), int(np.ceil(share))}
+
+
+def test_numbers_and_several_labels_of_a_row_have_folds_of_equal_sizes():
+    several = np.stack([np.arange(N) == 7, y > 0], axis=1)  # one row alone has the first label
+    for targets, loss, outputs in ((y, "squared_error", 1), (several.astype(float), "bernoulli", 2)):
+        assert {len(held) for held in folds_of(targets, loss, 6, outputs)} == {15}
+
+
+def test_classes_of_fewer_rows_than_folds_are_spread_as_they_come():
+    labels = np.repeat(np.arange(30), 3)
+    assert {len(held) for held in folds_of(labels, "cross_entropy", 5, 30)} == {18}
+    assert {len(held) for held in folds_of(labels, "cross_entropy", 3, 30)} == {30}
+    for rare, refused in ((2, False), (1, True)):
+        labels = np.where(np.arange(N) < rare, 2, np.arange(N) % 2)
+        if refused:
+            with pytest.raises(ModelError, match="a class has one row only"):
+                folds_of(labels, "cross_entropy", 3, 3)
+        else:
+            assert {len(held) for held in folds_of(labels, "cross_entropy", 3, 3)} == {30}
 
 
 @pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreesClassifier])

@@ -154,6 +154,13 @@ def test_the_words_claim_no_more_than_holds():
     assert guarantee(0.9, n=8).endswith("every interval is infinite, finite ones need n = 9")
 
 
+@pytest.mark.parametrize("nominal", LEVELS)
+def test_the_words_say_that_intervals_are_infinite_where_they_are(nominal):
+    for n in range(1, 25):
+        _, upper = jackknife_plus(np.zeros((1, n)), np.ones(n), np.ones(1), nominal)
+        assert ("every interval is infinite" in guarantee(nominal, n)) == (upper[0] == inf)
+
+
 ONE, ROW = np.ones(1), np.ones((1, 2))
 bad_inputs = {
     "crossed shapes": (lambda: jackknife_plus(ROW.T, np.ones(2), ONE, 0.5), ShapeError, r"moved has shape \(2, 1\)"),

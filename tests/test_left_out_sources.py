@@ -1,6 +1,7 @@
 """Left-out predictions of networks that are not at rest, against plain NumPy, real refits and laws."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,13 +9,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
+from sklearn.linear_model import LogisticRegression, Ridge
 from torch import nn
 
 import oracles
 import rue
 from rue.calibrate.left_out import Influence, KernelWitness, Linearised, Mixture
-from rue.calibrate.left_out.witness import witness
+from rue.calibrate.left_out.affine import Affine, Diagonal, FeatureRows
+from rue.calibrate.left_out.path import best_refit
+from rue.calibrate.left_out.rest import DRAWS, Reweighted, distance, is_linear, raw_steps, reweighted
+from rue.calibrate.left_out.tangent import some_units
+from rue.calibrate.left_out.witness import MIXES, Size, witness
+from rue.core.concepts import Batch
 from rue.data.rows import training_rows
+from rue.losses.classes import bernoulli
+from rue.losses.regression import squared_error
 from rue.methods import calibrated_rue
 
 pytestmark = pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
@@ -237,7 +246,137 @@ def test_yes_or_no_is_close_to_real_refits(grouped, settled, monkeypatch):
         assert off.mean() < 0.1 * moved.mean()
 
 
+# Linear models on given features
+
+
+@pytest.mark.parametrize("kind", ["numbers", "yes or no"])
+def test_a_refit_is_that_of_scikit_learn_under_the_penalty_it_states(kind):
+    generator = np.random.default_rng(0)
+    Z, weight = generator.normal(size=(40, 3)), generator.uniform(0.5, 2, size=40)
+    Z = Z @ np.linalg.svd(np.sqrt(weight)[:, None] * Z)[2].T  # coordinates in which Σ w zzᵀ is diagonal
+    said = Z @ [1.0, -1.0, 0.5] + generator.logistic(size=40)
+    y = said if kind == "numbers" else (said > 0).astype(float)
+    loss = squared_error() if kind == "numbers" else bernoulli()
+    inputs = {"offset": torch.zeros(40, 1).double(), "features": torch.tensor(Z)[:, None]}
+    batch = Batch(inputs, torch.tensor(y)[:, None], torch.tensor(weight), slice(0, 40))
+    rows = FeatureRows((batch,), torch.tensor(weight), torch.arange(40), 40)
+    found = best_refit(SimpleNamespace(family=loss.family, loss=loss), rows, torch.tensor(weight @ Z**2))
+
+    def fitted(strength, kept):
+        if kind == "numbers":
+            model = Ridge(strength, fit_intercept=False)
+        else:
+            model = LogisticRegression(C=1 / strength, fit_intercept=False, tol=1e-8)
+        return model.fit(Z[kept], y[kept], sample_weight=weight[kept]).coef_.ravel()
+
+    def left_out(strength):
+        return np.array([Z[i] @ fitted(strength, np.arange(40) != i) for i in range(40)])
+
+    def cost(said):
+        each = 0.5 * (said - y) ** 2 if kind == "numbers" else np.logaddexp(0, said) - y * said
+        return np.average(each, weights=weight)
+
+    strength, close = found.model.strength, 1e-8 if kind == "numbers" else 5e-3  # one step is exact for numbers only
+    np.testing.assert_allclose(found.model.theta, fitted(strength, np.ones(40, bool)), atol=close)
+    without = left_out(strength)
+    by_step = found.left.prediction[:, 0].numpy()
+    assert np.abs(by_step - without).mean() < close
+    assert found.loss == pytest.approx(cost(by_step), rel=1e-9)
+    assert all(cost(without) <= cost(left_out(times * strength)) for times in (0.3, 3.0))
+    assert found.left.residual < 1e-12
+    assert not found.limit
+
+
+@given(
+    st.lists(st.integers(1, 6), min_size=3, max_size=12).filter(lambda sizes: sum(sizes) > len(sizes)),
+    st.integers(1, 60),
+    st.integers(0, 100),
+)
+def test_some_units_are_whole_and_no_more_rows_than_asked_for_but_two(sizes, most, seed):
+    unit = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    data = SimpleNamespace(n=len(unit), unit=torch.tensor(unit), units=len(sizes))
+    chosen = some_units(data, most, seed).numpy()
+    drawn = set(unit[chosen])
+    assert not drawn & set(unit[~chosen])
+    assert len(drawn) >= 2
+    if len(unit) <= most:
+        assert chosen.all()
+    else:
+        assert chosen.sum() <= most or len(drawn) == 2
+        assert chosen.sum() > most - max(sizes) or len(drawn) == 2  # one more unit would be too many
+
+
 # At rest
+
+
+@pytest.mark.parametrize("strength", [0.0, 2.0])
+def test_the_distance_from_rest_is_plain_arithmetic_where_the_curvature_is_diagonal(strength):
+    generator = np.random.default_rng(0)
+    theta, whole, drawn, h = (generator.normal(size=shape) for shape in (4, 4, (9, 4), 4))
+    theta[1], h = 0, np.exp(h)
+    model = Affine(None, torch.tensor(theta), strength)
+    gradients, inverse = Reweighted(torch.tensor(whole), torch.tensor(drawn)), Diagonal(torch.tensor(h))
+    found = distance(model, gradients, inverse)
+
+    def size(factor):
+        return ((whole + factor * theta) ** 2 / h).sum()
+
+    best = minimize_scalar(size, options={"xtol": 1e-12})
+    typical = (drawn**2 / h).sum(1).mean()
+    assert found.stated == (strength > 0)
+    assert found.decrement == pytest.approx(size(strength), rel=1e-9)
+    assert found.steps == pytest.approx(np.sqrt(size(strength) / typical), rel=1e-9)
+    assert found.factor == pytest.approx(best.x / (strength or 1.0), rel=1e-6)
+    assert found.share == pytest.approx(1 - best.fun / size(strength), rel=1e-6)
+    pull = torch.tensor(strength * theta)
+    wanted = np.linalg.norm(whole + strength * theta) / np.sqrt((drawn**2).sum(1).mean())
+    assert raw_steps(gradients, pull) == pytest.approx(wanted, rel=1e-9)
+
+    rigid = Reweighted(torch.tensor(whole), torch.zeros(9, 4).double())  # rows alike: resampling moves nothing
+    assert distance(model, rigid, inverse).steps == raw_steps(rigid, pull) == np.inf
+    rest = Reweighted(-pull, rigid.drawn)
+    assert distance(model, rest, inverse).steps == raw_steps(rest, pull) == 0
+    assert distance(model, rest, inverse).share == 0
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_resampled_gradients_are_those_of_whole_units_drawn_with_replacement(grouped, monkeypatch):
+    net = nn.Linear(6, 1, bias=False).double()
+    nn.init.zeros_(net.weight)
+    unit = np.array([0, 1, 0, 2, 1, 2]) if grouped else np.arange(6)
+    data = rue.Data(np.eye(6), -np.ones(6), group=unit)  # the gradient of row i is the i-th unit vector
+    rows, model = training_rows(data, rue.wrap(net, loss="squared_error"))
+    found = reweighted(model, rows, 0)
+    times = found.drawn.numpy() + 1
+    np.testing.assert_array_equal(found.whole, np.ones(6))
+    assert times.shape == (DRAWS, 6)
+    np.testing.assert_array_equal(times, np.round(times))
+    assert (times >= 0).all()
+    assert (times.sum(1) == 6).all()
+    np.testing.assert_array_equal(times, times[:, [np.flatnonzero(unit == own)[0] for own in unit]])
+    for cells, count in ((60, 10), (1, 8)):
+        monkeypatch.setattr("rue.calibrate.left_out.rest.CELLS", cells)
+        assert len(reweighted(model, rows, 0).drawn) == count
+
+
+class Power(nn.Module):
+    """Features times a power of the parameters."""
+
+    def __init__(self, power, unit):
+        super().__init__()
+        self.theta, self.power, self.unit = nn.Parameter(torch.tensor([1.0, 0.0, -2.0])), power, unit
+
+    def forward(self, x):
+        return self.unit * x.sin() @ self.theta**self.power
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("power", [1, 2])
+def test_whether_a_model_is_linear_in_its_parameters_does_not_depend_on_units(power, unit):
+    X, y = table(30)
+    X[0] = 0  # an output of zero
+    rows, model = training_rows((X.astype("f"), y.astype("f")), rue.wrap(Power(power, unit), loss="squared_error"))
+    assert is_linear(model, rows) == (power == 1)
 
 
 def at_rest(n, hidden=4):
@@ -392,6 +531,55 @@ def test_the_kernel_of_the_witness_is_the_one_with_the_least_left_out_error():
 
     for other in ((1, 0, 0), (0.8, 0.2, 0), (0, 1, 0), (0, 0.5, 0.5), (0, 0, 1)):
         assert least(found.shares) <= least(other) * (1 + 1e-9)
+
+
+def blend(generator, X):
+    """One output that is linear, one that is not, and one that is constant."""
+    return np.stack([X[:, 0], np.sin(4 * X[:, 1]), np.ones(len(X))], axis=1) + [[0.2, 0.2, 0]] * generator.normal(
+        size=(len(X), 3)
+    )
+
+
+@pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), (0.1, 1e-4, 1.0), (1e-4, 0.1, 1.0), (3.0, 900.0, 1.0)])
+@pytest.mark.parametrize("origin", [0.0, 1e4])
+def test_every_output_has_the_same_say_in_the_kernel_whatever_its_unit_and_its_origin(units, origin):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 2))
+    Y, weight = (blend(generator, X) + origin) * units, generator.uniform(0.2, 2, size=60)
+    rows, model = training_rows(rue.Data(X, Y, weight), rue.wrap(network(p=2, outputs=3), loss="squared_error"))
+    found = witness(model, rows, 0).says
+    points, root = found.points.numpy(), np.sqrt(weight)
+    centred = Y - np.average(Y, axis=0, weights=weight)
+    spread = np.sqrt(np.average(centred**2, axis=0, weights=weight))[:2]
+
+    def least(shares):
+        K = root[:, None] * kernel(points, points, shares, found.kernel.width) * root
+        codes = root[:, None] * centred[:, :2] / spread
+        grid = np.trace(K) / 60 * 10.0 ** np.arange(-6, 3)
+        return min(
+            sum(((code - ridge_left_out(K, code, strength)) ** 2).sum() for code in codes.T) for strength in grid
+        )
+
+    assert found.kernel.shares == min(MIXES, key=least)
+
+
+def test_the_shares_of_every_kernel_sum_to_one():
+    assert [sum(shares) for shares in MIXES] == pytest.approx([1.0] * len(MIXES), rel=1e-12)
+    assert len(set(MIXES)) == len(MIXES)
+
+
+def test_rows_beyond_the_size_of_a_witness_are_held_out_from_it():
+    X, y = table(70)
+
+    def told(y):
+        rows, model = training_rows((X, y), rue.wrap(network(), loss="squared_error"))
+        found = witness(model, rows, 0, Size(rows=30, compared=20, directions=100))
+        return found.prediction[:, 0].numpy(), found.says(torch.tensor(X))[:, 0].numpy()
+
+    left_out, fitted = told(y)
+    outside = np.isclose(left_out, fitted, rtol=1e-9, atol=1e-9)
+    assert outside.sum() == 40
+    np.testing.assert_allclose(told(y + 100 * outside[:, None]), [left_out, fitted], rtol=1e-9)
 
 
 def test_noise_is_not_predicted():

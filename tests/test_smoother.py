@@ -11,10 +11,10 @@ from scipy import stats
 
 import oracles
 import rue
-from rue.calibrate.error_model import error_model
+from rue.calibrate.error_model import error_covariance, error_model
 from rue.calibrate.nearest import COUNT
 from rue.calibrate.scarcity import FEATURES, support
-from rue.calibrate.smoother import POWERS, smooth
+from rue.calibrate.smoother import POWERS, similarity, smooth
 from rue.calibrate.variance import fit_weights, negative_log_density
 from rue.core.derivatives import jacobian
 from rue.core.one_step import leverage
@@ -55,6 +55,21 @@ def test_where_nothing_is_similar_all_rows_count_alike_and_not_those_nearest():
     for rows, count in ((None, 10), (torch.tensor([[0, 1, 2]]), 3)):
         found = smooth(torch.zeros(1, count, dtype=torch.float64), rows, values, weight, (1, 8))
         assert found.flatten().tolist() == [4.5, 4.5]
+
+
+@given(seed, st.sampled_from([1, 2]))
+def test_similarity_is_the_squared_cosine_between_gradients(seed, k):
+    generator = np.random.default_rng(seed)
+    J, others = generator.normal(size=(3, k, 4)), generator.normal(size=(5, k, 4))
+    J[2], others[4] = 0, 0  # nothing moves their outputs: they are like no row, not like every row
+    square = (np.einsum("ckd,njd->cnkj", J, others) ** 2).sum((2, 3))
+    size, other = (np.linalg.norm(rows @ rows.swapaxes(1, 2), axis=(1, 2)) for rows in (J, others))
+    same = np.arange(3)[:, None] == np.arange(5)
+    with np.errstate(invalid="ignore"):
+        wanted = np.nan_to_num(square / np.outer(size, other), nan=0.0)
+    found = [torch.tensor(values) for values in (square, size, other)]
+    np.testing.assert_allclose(similarity(*found), wanted, rtol=1e-12)
+    np.testing.assert_allclose(similarity(*found, torch.tensor(same)), np.where(same, 0, wanted), rtol=1e-12)
 
 
 # Nearest rows
@@ -240,6 +255,37 @@ def test_expected_squares_are_right_on_average_whatever_the_sign_and_the_unit(se
     wanted = np.average(errors**2, axis=0, weights=weight)
     np.testing.assert_allclose(np.average(one.out_of_bag, axis=0, weights=weight), wanted, rtol=1e-9)
     np.testing.assert_allclose(other.out_of_bag, unit**2 * one.out_of_bag, rtol=1e-6)
+
+
+def test_a_quick_forest_is_smaller_only_where_there_are_many_rows(monkeypatch):
+    points, errors, unit = rows_of(0, 60), rows_of(1, 60, 1), np.arange(60)
+
+    def grown(few, least, quick=True):
+        for name, value in (("TREES", 20), ("QUICK", few), ("FEWEST", least)):
+            monkeypatch.setattr(f"rue.calibrate.error_model.{name}", value)
+        return error_model(points, predictions_of(points), errors, np.ones(60), unit, seed=0, quick=quick)
+
+    whole = grown(60, 7, quick=False)
+    for few in (60, 100):
+        np.testing.assert_array_equal(grown(few, 7).out_of_bag, whole.out_of_bag)
+    assert {len(drawn) for drawn in whole.forest.estimators_samples_} == {60}
+    for least, trees in ((7, 10), (13, 13)):  # half the trees for twice the rows
+        quick = grown(30, least).forest
+        assert len(quick.estimators_) == trees
+        assert {len(drawn) for drawn in quick.estimators_samples_} == {30}
+
+
+@given(seed)
+def test_errors_of_several_outputs_have_their_own_variances_and_the_correlations_of_the_noise(seed):
+    generator = np.random.default_rng(seed)
+    noise, expected = np.cov(generator.normal(size=(3, 9))), generator.uniform(size=(4, 3))
+    noise[:, 2] = noise[2] = 0  # an output that is never missed
+    expected[:, 2] = 0
+    found = error_covariance(torch.tensor(expected), torch.tensor(noise)).numpy()
+    correlation = noise[0, 1] / np.sqrt(noise[0, 0] * noise[1, 1])
+    for covariance, (one, other, _) in zip(found, expected, strict=True):
+        across = correlation * np.sqrt(one * other)
+        np.testing.assert_allclose(covariance, [[one, across, 0], [across, other, 0], [0, 0, 0]], rtol=1e-12)
 
 
 # Weights

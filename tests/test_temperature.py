@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_softmax, softmax
 
 from rue.calibrate.tempering import temperature
+from rue.core.errors import DataError, ShapeError
 
 seed = st.integers(0, 10_000)
 classes = st.integers(2, 5)
@@ -75,3 +76,39 @@ def test_tensors_are_taken_as_arrays_are():
     logits, labels = held_out(0, 3)
     found = temperature(torch.tensor(logits, requires_grad=True), torch.tensor(labels))
     assert found == temperature(logits, labels)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_rows_told_right_beyond_doubt_change_no_temperature_however_large_their_logits(k):
+    logits, labels = held_out(0, k)
+    sure = np.zeros((1, k))
+    sure[0, 1] = 1e6
+    found, alone = temperature(np.vstack([logits, sure]), np.append(labels, 1)), temperature(logits, labels)
+    assert found.value == pytest.approx(alone.value, rel=1e-6)
+    assert found.nll_after == pytest.approx(60 / 61 * alone.nll_after, rel=1e-9)
+    np.testing.assert_allclose(found.probability(sure), [np.eye(k)[1]], atol=1e-300)
+    np.testing.assert_allclose(found.probability(-sure), softmax(-sure / found.value, axis=1), rtol=1e-12)
+
+
+LOGITS, LABELS = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.0]]), np.array([0, 0, 1, 1])
+bad_inputs = {
+    "one label of no class": (LOGITS, [0, 0, 1, 2], DataError, "whole numbers 0 to 1"),
+    "one label below": (LOGITS, [0, 0, 1, -1], DataError, "whole numbers 0 to 1"),
+    "half a label": (LOGITS, [0, 0, 1, 0.5], DataError, "whole numbers 0 to 1"),
+    "words": (LOGITS, list("aabb"), DataError, "whole numbers 0 to 1"),
+    "a label too few": (LOGITS, LABELS[:3], ShapeError, r"labels have shape \(3,\)"),
+    "one class": (LOGITS[:, :1], LABELS, ShapeError, "k of at least 2 classes"),
+    "three axes": (LOGITS[None], LABELS, ShapeError, r"\(1, 4, 2\)"),
+    "no rows": (LOGITS[:0], LABELS[:0], DataError, "there are no logits"),
+    "a gap": (np.where(LOGITS == 2, np.nan, LOGITS), LABELS, DataError, "1 of 4 rows of logits are NaN"),
+    "no better than a coin": (LOGITS, 1 - LABELS, DataError, "no temperature improves on a coin"),
+    "logits that say nothing": (0 * LOGITS, LABELS, DataError, "no temperature improves on a coin"),
+    "all right": (LOGITS, [0, 0, 1, 0], DataError, "all 4 held-out rows are classified right"),
+}
+
+
+@pytest.mark.parametrize(("logits", "labels", "error", "message"), bad_inputs.values(), ids=bad_inputs.keys())
+def test_what_has_no_temperature_is_refused_with_advice(logits, labels, error, message):
+    assert temperature(LOGITS, LABELS).value > 0
+    with pytest.raises(error, match=message):
+        temperature(logits, labels)

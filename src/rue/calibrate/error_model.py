@@ -25,7 +25,7 @@ def without_group(forest: Any, points: Any, target: Array, weight: Array, group:
 
     predictions = np.empty((len(target), 1 if target.ndim == 1 else target.shape[1]))
     for kept, held in GroupKFold(min(FOLDS, len(np.unique(group)))).split(points, groups=group):
-        copy = clone(forest).set_params(n_estimators=max(1, round(OUT * len(forest.estimators_))))
+        copy = clone(forest).set_params(n_estimators=round(OUT * len(forest.estimators_)))
         copy.fit(points[kept], target[kept], sample_weight=weight[kept])
         predictions[held] = columns(copy.predict(points[held]))
     return predictions
