@@ -1,6 +1,7 @@
 """Laws of the methods that re-weight the training rows."""
 
 import copy
+import time
 
 import numpy as np
 import pytest
@@ -149,6 +150,56 @@ def test_members_that_drown_in_rounding_are_warned_about():
     auditor = method.fit(rue.wrap(net, loss="squared_error", l2=1.0), (case.X, case.y + 1e6))
     with pytest.warns(rue.errors.RueWarning, match="rounding"):
         auditor.audit(case.X_new)
+
+
+def sandwich(D, residual, curvature, at):
+    """The bootstrap's variance of predictions at rows `at`, to first order."""
+    pulls = at @ np.linalg.inv(curvature) @ (D * residual[:, None]).T
+    return ((pulls - pulls.mean(1, keepdims=True)) ** 2).sum(1)
+
+
+def test_a_penalty_that_is_not_known_is_inferred_unless_damping_or_curvature_are_asked_for():
+    case = cases.linear()
+    D, at = (np.column_stack([X, np.ones(len(X))]) for X in (case.X, case.X_new))
+    model, data, y = case.wrap(l2=None), (case.X, case.y), case.y.numpy()
+    own = case.module(case.X).detach().numpy()[:, 0] - y
+    for method, damping in (
+        (rue.LinearRUE(damping=Fixed(0.7)), 0.7),
+        (rue.LinearRUE(curvature=rue.curvature.Hessian()), 0.0),
+        (rue.LinearRUE(curvature=rue.curvature.Hessian(), damping=Fixed(0.7)), 0.7),
+    ):
+        asked = method.fit(model, data).audit(case.X_new)
+        assert "tangent_penalty" not in asked.facts
+        np.testing.assert_allclose(asked.std**2, sandwich(D, own, D.T @ D + damping * np.eye(4), at), rtol=1e-8)
+    inferred = rue.LinearRUE().fit(model, data).audit(case.X_new)
+    inside = D.T @ D + inferred.facts["tangent_penalty"] * np.eye(4)
+    refitted = D @ np.linalg.solve(inside, D.T @ y) - y
+    np.testing.assert_allclose(inferred.std**2, sandwich(D, refitted, inside, at), rtol=1e-4)
+    known = rue.LinearRUE().fit(case.wrap(), data).audit(case.X_new)
+    assert "tangent_penalty" not in known.facts
+    np.testing.assert_allclose(known.std**2, sandwich(D, own, D.T @ D + case.l2 * np.eye(4), at), rtol=1e-8)
+
+
+def test_noise_is_the_weighted_mean_of_squared_residuals_and_other_losses_have_none():
+    case = cases.convolution()
+    weight = np.linspace(0.0, 3.0, len(case.y))
+    data = rue.Data(case.X, case.y, weight=weight)
+    residual = (case.module(case.X) - case.y).detach().numpy()
+    wanted = np.einsum("n,ni,nj->ij", weight / weight.sum(), residual, residual)
+    audit = rue.LinearRUE().fit(case.wrap(), data).audit(case.X_new)
+    np.testing.assert_allclose(audit.noise_covariance, np.tile(wanted, (len(case.X_new), 1, 1)), rtol=1e-10)
+    np.testing.assert_allclose(audit.total_covariance, audit.covariance + audit.noise_covariance, rtol=1e-12)
+    far = rue.NearestNeighbours(by="distance").fit(case.wrap(), data).audit(case.X_new)
+    assert far.noise_covariance is None
+    other = cases.bernoulli()
+    assert rue.LinearRUE().fit(other.wrap(), (other.X, other.y)).audit(other.X_new).noise_covariance is None
+
+
+def test_the_seconds_of_a_fit_are_those_on_the_clock():
+    case = cases.linear()
+    before = time.perf_counter()
+    auditor = rue.LinearRUE().fit(case.wrap(), (case.X, case.y))
+    assert 0 < auditor.facts["seconds_fit"] < time.perf_counter() - before
 
 
 def test_facts_say_whether_l2_was_given():
