@@ -314,6 +314,8 @@ def test_the_temperature_is_the_best_for_logits_of_rows_left_out(by):
     np.testing.assert_allclose(audit.probability, shares, rtol=1e-9)
     wanted = 1 - shares.max(1) if by == "largest" else -(shares * np.log(shares)).sum(1)
     np.testing.assert_allclose(audit.score, wanted, rtol=1e-9)
+    plain = rue.Confidence(by=by).fit(model, data).audit(D[:, :2])
+    np.testing.assert_allclose(plain.probability[:, 1], expit(D @ theta), rtol=1e-9)
 
 
 def test_a_temperature_that_is_not_determined_leaves_the_logits_as_they_are():

@@ -562,6 +562,7 @@ def test_a_classifier_is_made_as_sure_as_its_witnesses_and_believed_as_far_as_it
     apart = mean_loss(own / best, wanted) - mean_loss(np.log(wanted), wanted)
     assert spread.second.share == pytest.approx(1 - 0.5 * np.exp(-apart / 0.05), abs=1e-3)
     assert 0.5 < spread.second.share < 1
+    assert (spread.shrinkage.resampling, spread.shrinkage.scarcity) == (0, 0)
 
 
 @pytest.mark.usefixtures("small_witnesses")
@@ -581,6 +582,7 @@ def test_copies_that_left_a_row_out_set_temperature_and_share_by_its_label():
     assert spread.shrinkage.unit == pytest.approx(best**2, rel=0.01)
     assert spread.second.unit == pytest.approx(honest**2, rel=0.01)
     assert spread.shrinkage.nll == pytest.approx(mean_loss(own / best, np.eye(2)[codes]), abs=1e-5)
+    assert (spread.shrinkage.resampling, spread.shrinkage.scarcity) == (0, 0)
     second = (90 * softmax(theirs / honest, axis=1) + np.bincount(codes) / 90) / 91
 
     def likelihood(share):
