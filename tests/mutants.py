@@ -86,7 +86,7 @@ TESTS = {
     "methods/integrated/pbp": ("test_pbp",),
     "methods/integrated/refit_bootstrap.py": ("test_refit_bootstrap",),
     "methods/kernel_density.py": ("test_neighbourhood", "laws/test_method_laws"),
-    "methods/margins.py": ("test_margin_losses", "test_classifier_rue"),
+    "methods/margins.py": ("test_classifier_rue",),
     "methods/nearest_neighbours.py": ("test_neighbourhood", "laws/test_method_laws"),
     "methods/outside": ("test_outside",),
     "methods/second_opinion.py": ("test_classifier_rue", "test_outside"),

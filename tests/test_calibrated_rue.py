@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
+from sklearn.base import BaseEstimator, RegressorMixin
 from torch.utils.data import DataLoader, TensorDataset
 
 import cases
@@ -632,6 +633,73 @@ def test_too_many_effective_parameters_are_not_left_to_influence():
     assert chosen.facts["left_out"] in ("witness", "linearised and witness")
     assert chosen.facts["left_out_why"]
     assert chosen.facts["warnings"] == ()
+
+
+def test_a_singular_curvature_under_left_out_rows_is_damped_and_said():
+    X, y = table(30, p=2)
+    X = np.column_stack([X, X[:, 0]])  # one feature twice, and no penalty
+    with pytest.warns(RueWarning, match="singular without damping"):
+        auditor = rue.CalibratedRUE().fit(wrap(ridge(X, y, 1e-9), 0.0), (X, y), left_out=rue.left_out.Influence())
+    assert any("singular without damping" in text for text in auditor.facts["warnings"])
+
+
+class Told(RegressorMixin, BaseEstimator):
+    """Predicts the mean of its targets, and counts how often it was trained."""
+
+    trained = 0
+
+    def fit(self, X, y):
+        Told.trained += 1
+        self.mean_ = np.mean(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+def test_copies_are_trained_where_they_may_be_and_not_where_they_may_not(monkeypatch):
+    for name in ("TREES", "FEWEST"):
+        monkeypatch.setattr(f"rue.calibrate.left_out.forest.{name}", 10)
+    X, y = table(24)
+    model = rue.wrap(Told().fit(X, y))
+    Told.trained = 0
+    assert rue.CalibratedRUE().fit(model, (X, y), refit=False).facts["left_out"] == "witnesses"
+    assert Told.trained == 0
+    found = rue.CalibratedRUE().fit(model, (X, y), left_out=rue.left_out.Folds(4))
+    assert Told.trained == 4
+    left = found.assess.evidence.prediction[:, 0].numpy()
+    assert len(np.unique(left.round(9))) == 4
+    assert np.isin(((y.sum() - 18 * left) / 6).round(9), [y[left == one].mean().round(9) for one in left]).all()
+    for refit in (True, 3, Told(), torch.nn.Linear(3, 1)):
+        with pytest.raises(SettingError, match="expected a function from row numbers"):
+            rue.CalibratedRUE().fit(model, (X, y), refit=refit)
+    with pytest.raises(SettingError, match="which refit=False forbids"):
+        rue.CalibratedRUE().fit(model, (X, y), refit=False, left_out=rue.left_out.Folds(4))
+    seen = []
+    asked = rue.CalibratedRUE().fit(model, (X, y), refit=lambda rows: seen.append(rows) or Told().fit(X, y[rows]))
+    assert asked.facts["left_out"] == "refits"
+    assert len(seen) == asked.facts["trainings"]
+    weighted = rue.CalibratedRUE().fit(model, rue.Data(X, y, weight=np.ones(24)))
+    assert weighted.facts["left_out"] == "witnesses"  # its training takes no weights
+
+
+@pytest.mark.parametrize("exact", [[0], [1], [0, 1]])
+def test_an_output_that_is_predicted_exactly_also_without_the_row_cannot_be_calibrated(exact):
+    X, y = table(20)
+    Y = np.column_stack([y, -2 * y])
+    Y[:, exact] = 0.0
+    with pytest.raises(NumericalError, match="no residuals to calibrate by"):
+        rue.CalibratedRUE().fit(wrap(ridge(X, Y)), (X, Y), left_out=rue.left_out.Influence())
+
+
+def test_a_baseline_of_errors_looks_along_few_directions_where_the_model_is_too_large(small, monkeypatch):
+    net, X, y, X_new, _, _ = small
+    exact = rue.ErrorForest().fit(wrap(net, 0.1), (X, y))
+    monkeypatch.setattr("rue.methods.fitting.too_large", lambda *_: True)
+    with pytest.warns(RueWarning, match="too many for an exact solve"):
+        seen = rue.ErrorForest().fit(wrap(net, 0.1), (X, y))
+    assert "projected_to" in seen.facts
+    assert stats.spearmanr(seen.audit(X_new).score, exact.audit(X_new).score)[0] > 0.9
 
 
 def test_another_loss_is_refused_with_advice_and_rue_audit_takes_linear_rue():

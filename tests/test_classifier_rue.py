@@ -14,10 +14,11 @@ from torch import nn
 
 import cases
 import rue
-from rue.calibrate.shrinkage import best_temperature, fit_shrinkage
+from rue.calibrate.shrinkage import Shrinkage, best_temperature, fit_shrinkage
 from rue.core.errors import DataError, InputError, ModelError, RueWarning, SettingError
-from rue.methods import CLASSIFIER_METHODS
+from rue.methods import CLASSIFIER_METHODS, classifier_rue
 from rue.methods.classifier_rue import SecondOpinion
+from rue.methods.margins import ShrunkMargins, validated
 
 pytestmark = pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
 
@@ -301,3 +302,160 @@ def test_margins_are_shrunk_by_the_weights_that_make_left_out_labels_likeliest(t
         share(found.unit, 0, found.scarcity),
         rtol=1e-9,
     )
+
+
+# Yes or no by one logit, with everything written out
+
+
+def logistic(n=40, l2=0.5, seed=0, overlap=1.0):
+    """Weighted rows, labels, and a logistic regression at its minimum; every fifth row has no weight."""
+    source = np.random.default_rng(seed)
+    D = np.column_stack([source.normal(size=(n, 2)), np.ones(n)])
+    D[:, 0] += np.sign(D[:, 0]) * (1 - overlap)
+    y = (D[:, 0] + overlap * source.normal(size=n) > 0).astype(float)
+    weight = np.where(np.arange(n) % 5 == 4, 0.0, source.uniform(0.5, 2.0, n))
+    theta = np.zeros(3)
+    for _ in range(60):
+        p = expit(D @ theta)
+        H = (D * (weight * p * (1 - p))[:, None]).T @ D + l2 * np.eye(3)
+        theta -= np.linalg.solve(H, D.T @ (weight * (p - y)) + l2 * theta)
+    module = nn.Linear(2, 1).double()
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor(theta[None, :2]))
+        module.bias.copy_(torch.tensor(theta[2:]))
+    return D, y, weight, theta, rue.wrap(module, loss="bernoulli", l2=l2)
+
+
+def without_each_row(D, y, weight, theta, l2=0.5, shared=1.0):
+    """Logits (n,), their resampling variance and their scarcity, one Newton step after each row is left out."""
+    n, p = len(y), expit(D @ theta)
+    curvature = weight * p * (1 - p)
+    H = (D * curvature[:, None]).T @ D + l2 * np.eye(3)
+    logits, spread, scarcity = np.empty(n), np.empty(n), np.empty(n)
+    for i in range(n):
+        solved = np.linalg.solve(H - curvature[i] * np.outer(D[i], D[i]), D[i])
+        pulls = np.delete((D @ solved) * weight * (p - y), i)
+        logits[i] = D[i] @ theta + (D[i] @ solved) * weight[i] * (p[i] - y[i])
+        spread[i] = (pulls**2).sum() - shared * pulls.sum() ** 2 / n
+        scarcity[i] = D[i] @ solved
+    return logits, spread, scarcity
+
+
+def nll(logits, y, weight):
+    return (weight * np.logaddexp(0, np.where(y > 0, -logits, logits))).sum() / weight.sum()
+
+
+@pytest.mark.parametrize("by", ["largest", "entropy"])
+def test_the_temperature_is_the_best_for_logits_of_rows_left_out(by):
+    D, y, weight, theta, model = logistic()
+    logits, _, _ = without_each_row(D, y, weight, theta)
+    data = rue.Data(D[:, :2], y, weight=weight)
+    audit = rue.Confidence(by=by, tempered=True).fit(model, data).audit(D[:, :2])
+    best = min(np.geomspace(0.2, 5, 4001), key=lambda temperature: nll(logits / temperature, y, weight))
+    assert audit.facts["temperature"] == pytest.approx(best, rel=2e-3)
+    yes = expit(D @ theta / audit.facts["temperature"])
+    shares = np.column_stack([1 - yes, yes])
+    np.testing.assert_allclose(audit.probability, shares, rtol=1e-9)
+    wanted = 1 - shares.max(1) if by == "largest" else -(shares * np.log(shares)).sum(1)
+    np.testing.assert_allclose(audit.score, wanted, rtol=1e-9)
+    plain = rue.Confidence(by=by).fit(model, data).audit(D[:, :2])
+    np.testing.assert_allclose(plain.probability[:, 1], expit(D @ theta), rtol=1e-9)
+
+
+def test_a_temperature_that_is_not_determined_leaves_the_logits_as_they_are():
+    D, y, weight, theta, model = logistic(overlap=0.0)
+    assert ((without_each_row(D, y, weight, theta)[0] > 0) == (y > 0))[weight > 0].all()
+    data = rue.Data(D[:, :2], y, weight=weight)
+    plain, tempered = (rue.Confidence(tempered=told).fit(model, data).audit(D[:, :2]) for told in (False, True))
+    assert tempered.facts["temperature"] == plain.facts["temperature"] == 1
+    np.testing.assert_array_equal(tempered.score, plain.score)
+
+
+@pytest.mark.parametrize(("resampler", "shared"), [(rue.resample.Multinomial(), 1.0), (rue.resample.Poisson(), 0.0)])
+def test_no_other_weights_make_the_labels_of_left_out_rows_more_likely(resampler, shared):
+    D, y, weight, theta, model = logistic()
+    logits, spread, scarcity = without_each_row(D, y, weight, theta, shared=shared)
+    alone = minimize_scalar(lambda unit: nll(logits / np.exp(unit / 2), y, weight), bounds=(-9, 9), method="bounded")
+
+    def cost(weights):
+        unit, by_resampling, by_scarcity = weights
+        shrunk = logits / np.sqrt(unit + np.pi / 8 * (by_resampling * spread + by_scarcity * scarcity))
+        return nll(shrunk, y, weight)
+
+    limits = [(0.25 * np.exp(alone.x), None), (0, None), (0, None)]
+    best = min(minimize(cost, start, bounds=limits).fun for start in ([1, 1, 1], [1, 0, 0.1], [0.5, 3, 0]))
+    method = rue.ClassifierRUE(resampler=resampler)
+    data = rue.Data(D[:, :2], y, weight=weight)
+    auditor = method.fit(model, data, left_out=rue.left_out.Influence())
+    weights = auditor.facts["weights"]
+    found = auditor.facts["temperature"] ** 2, weights["resampling"], weights["scarcity"]
+    assert auditor.facts["left_out_nll"] == pytest.approx(best, abs=2e-5)
+    assert cost(found) == pytest.approx(auditor.facts["left_out_nll"], rel=1e-6)
+    p = expit(D @ theta)
+    inverse = np.linalg.inv((D * (weight * p * (1 - p))[:, None]).T @ D + 0.5 * np.eye(3))
+    new = np.column_stack([np.random.default_rng(1).normal(size=(9, 2)) * 3, np.ones(9)])
+    pulls = new @ inverse @ (D * (weight * (p - y))[:, None]).T
+    moved = (pulls**2).sum(1) - shared * pulls.sum(1) ** 2 / len(y)
+    total = found[0] + np.pi / 8 * (found[1] * moved + found[2] * np.einsum("mi,ij,mj->m", new, inverse, new))
+    audit = auditor.audit(new[:, :2])
+    np.testing.assert_allclose(audit.covariance[:, 0, 0], moved, rtol=1e-6)
+    np.testing.assert_allclose(audit.probability[:, 1], expit(new @ theta / np.sqrt(total)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cells", "fewest", "used"),
+    [(20, 10**6, 2, 20), (20, 9 * 7, 2, 7), (20, 9 * 7, 10, 10), (5, 9 * 7, 10, 5), (10**4, 10**6, 2, 24)],
+)
+def test_covariances_of_no_more_rows_than_fit_are_weighed(rows, cells, fewest, used, monkeypatch):
+    case, model = three_classes()
+    seen, own = [], classifier_rue.fit_shrinkage
+    for name, value in (("ROWS", rows), ("CELLS", cells), ("FEWEST", fewest)):
+        monkeypatch.setattr(classifier_rue, name, value)
+    monkeypatch.setattr(classifier_rue, "fit_shrinkage", lambda *parts: seen.append(parts) or own(*parts))
+    rue.ClassifierRUE().fit(model, (case.X, case.y), left_out=rue.left_out.Influence())
+    ((_, logits, resampling, scarcity, targets, weight),) = seen
+    assert len(logits) == len(targets) == len(weight) == used
+    assert resampling.shape == scarcity.shape == (used, 3, 3)
+
+
+# Validation rows
+
+
+@pytest.mark.parametrize("opinion", [None, 0.2, 0.9])
+@pytest.mark.parametrize("scale", [0.3, 1.0, 2.0, 6.0])
+def test_validation_rows_set_temperature_and_share_against_a_prior_around_what_was_fitted(opinion, scale, monkeypatch):
+    monkeypatch.setattr("rue.data.rows.BATCH_BYTES", 100)  # a few rows at a time
+    source = np.random.default_rng(int(10 * scale))
+    X = source.normal(size=(30, 3))
+    y = (source.random(30) < expit(2 * X[:, 0] + X[:, 1])).astype(float)
+    module = nn.Linear(3, 1, bias=False).double()
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[2 * scale, 0.0, 0.0]], dtype=torch.float64))
+    model = rue.wrap(module, loss="bernoulli", l2=1.0)
+    second = None
+    if opinion is not None:
+        usual = torch.tensor([0.4, 0.6], dtype=torch.float64)
+        second = SecondOpinion(lambda rows: 3 * rows[:, 1:2], unit=4.0, usual=usual, rows=9, share=opinion)
+
+    def moves(_, rows):
+        return rows[:, 1, None, None] ** 2, rows[:, 2, None, None] ** 2, None
+
+    spread = ShrunkMargins("signs", moves, Shrinkage(1.5, 0.7, 0.3, 0.0, limit=False), second)
+    found = validated(spread, model, (X, y))
+    theirs = (9 * expit(3 * X[:, 1] / 2) + 0.6) / 10
+    more = np.pi / 8 * (0.7 * X[:, 1] ** 2 + 0.3 * X[:, 2] ** 2)
+
+    def cost(unit, share):
+        """Less the log likelihood and that of two normal priors: log(unit) with deviation 1, the share with 0.25."""
+        yes = (1 - share) * expit(2 * scale * X[:, 0] / np.sqrt(unit + more)) + share * theirs
+        away = np.log(unit / 1.5) ** 2 / 2 + (0 if opinion is None else ((share - opinion) / 0.25) ** 2 / 2)
+        return away - np.log(np.where(y > 0, yes, 1 - yes)).sum()
+
+    unit, share = found.shrinkage.unit, 0.0 if opinion is None else found.second.share
+    around = [0.0] if opinion is None else [step for step in (share - 0.1, share, share + 0.1) if -0.01 < step < 1.01]
+    assert all(cost(unit, share) <= cost(unit * factor, step) + 1e-9 for factor in (0.5, 1, 2) for step in around)
+    assert (found.second is None) == (opinion is None)
+    assert found.shrinkage._replace(unit=1.5) == spread.shrinkage
+    assessed = found(model, torch.tensor(X))
+    own = expit(2 * scale * X[:, 0] / np.sqrt(unit + more))
+    np.testing.assert_allclose(assessed.classes.probability[:, 1], (1 - share) * own + share * theirs, rtol=1e-9)

@@ -13,8 +13,9 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVR, LinearSVC
 
 import rue
 from cases import CASES
@@ -420,3 +421,59 @@ def test_what_cannot_be_explained_is_refused_with_words():
             ridge().explain(**wrong)
     with pytest.raises(SettingError, match="top is 0"):
         ridge().explain(top=0)
+
+
+# Models known by their predictions alone, explained by a forest beside them
+
+
+def beside(model, targets, monkeypatch):
+    """The lens of an audit of a black box, its forest, and how often each row is in each tree (T, n)."""
+    for name in ("TREES", "FEWEST"):
+        monkeypatch.setattr(f"rue.calibrate.left_out.forest.{name}", 12)
+    auditor = rue.methods.best_method(rue.wrap(model)).fit(rue.wrap(model), (X, targets), refit=False)
+    lens = auditor.trained.lens
+    witness = lens.leaves.witness
+    bags = np.empty((12, 120))
+    for t, drawn in enumerate(witness.forest.estimators_samples_):
+        bags[t, witness.place] = np.bincount(drawn, minlength=120)
+    return auditor, lens, bags
+
+
+def standard(rows):
+    return ((rows - X.mean()) / X.std(ddof=0)).to_numpy().astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_black_box_is_explained_by_the_rows_in_the_leaves_of_the_forest_beside_it(kind, monkeypatch):
+    targets = y if kind == "numbers" else (y > 120).map({True: "ill", False: "well"})
+    model = (SVR() if kind == "numbers" else KNeighborsClassifier()).fit(X, targets)
+    auditor, lens, bags = beside(model, targets, monkeypatch)
+    forest, k = lens.leaves.witness.forest, 1 if kind == "numbers" else 2
+    Y = y.to_numpy()[:, None] if kind == "numbers" else np.column_stack([targets == "ill", targets == "well"])
+    leaf, at = forest.apply(standard(X)), forest.apply(standard(NEW))
+    same = leaf[None] == at[:, None]  # (m, n, T)
+    share = same * bags.T[None] / (same * bags.T[None]).sum(1, keepdims=True)
+    means = np.einsum("mnt,nk->mtk", share, Y)
+    inputs = auditor.model.read(NEW)
+    found = lens.leaves.means[lens.leaves.leaf(inputs).numpy()]
+    np.testing.assert_allclose(found, means, rtol=1e-6, atol=1e-12)
+
+    here = leaf[None] == leaf[:, None]
+    weight = here * bags.T[None]
+    fitted = np.einsum("mnt,nk->mtk", weight / weight.sum(1, keepdims=True), Y)
+    without = bags.T == 0
+    left_out = (fitted * without[:, :, None]).sum(1) / without.sum(1)[:, None]
+    np.testing.assert_allclose(lens.residual, left_out - Y, rtol=1e-6, atol=1e-9)
+    said = left_out if kind == "numbers" else np.log(np.maximum(left_out, 1 / 480))
+    np.testing.assert_allclose(lens.prediction, said, rtol=1e-6, atol=1e-12)
+
+    contrast = np.random.default_rng(0).normal(size=(len(NEW), k))
+    look = lens.look(inputs, torch.tensor(contrast))
+    weight = share.mean(2)  # of each row in the forest's prediction
+    np.testing.assert_allclose(look.pull, weight * (contrast @ (left_out - Y).T), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(look.kernel, (contrast**2).sum(1)[:, None] * weight**2, rtol=1e-6, atol=1e-15)
+    np.testing.assert_allclose(look.similarity, same.mean(2), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(look.density, (weight**2).sum(1), rtol=1e-6)
+    explained = auditor.audit(NEW).explain(0)
+    assert explained.whose == "the forest"
+    np.testing.assert_allclose(explained.similarity, same[0].mean(1), atol=1e-12)

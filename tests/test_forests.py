@@ -210,6 +210,21 @@ def test_the_share_due_to_few_trees_is_what_pairs_of_different_trees_do_not_have
     assert audit.facts["monte_carlo_share"] == pytest.approx(extra / whole, rel=1e-9)
 
 
+@pytest.mark.usefixtures("few_trees")
+@pytest.mark.parametrize("target", ["number", "one of three"])
+def test_how_many_rows_are_held_at_once_does_not_change_the_audit(target, monkeypatch):
+    X, new = table(N), table(9, seed=4)
+    y = targets(X)[target]
+    forest = read_forest((numbers() if target == "number" else labels()).fit(X, y))
+    whole = ForestRUE().fit(forest, (X, y))
+    monkeypatch.setattr("rue.methods.forest_rue.BLOCK", 7 * N)
+    parts = ForestRUE().fit(forest, (X, y))
+    for name in ("monte_carlo_share", "out_of_bag_nll"):
+        assert parts.facts[name] == pytest.approx(whole.facts[name], rel=1e-9)
+    np.testing.assert_allclose(parts.audit(new).score, whole.audit(new).score, rtol=1e-9)
+    np.testing.assert_allclose(parts.audit(new).covariance, whole.audit(new).covariance, rtol=1e-9, atol=1e-15)
+
+
 def test_a_class_without_a_vote_has_the_probability_of_one_tree_more():
     X = table(N)
     y = targets(X)["one of three"]

@@ -89,7 +89,8 @@ def plain_fit(make, X, y, weight, rate, seed, l2, inner_l2, held_out=0.25, count
     """Network, noise variances (k,) and held-out NLL, from the plain loop and a fine grid of noises."""
     random = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(X), generator=random)
-    seen, unseen = order[: len(X) - round(held_out * len(X))], order[len(X) - round(held_out * len(X)) :]
+    kept = min(max(len(X) - round(held_out * len(X)), 1), len(X) - 1)  # at least one row on either side
+    seen, unseen = order[:kept], order[kept:]
     inner = plainly(make(seed=seed), X[seen], y[seen], weight[seen], rate, seed, inner_l2)
     members = by_hand(inner, X[unseen], rate, count, seed)
     share = weight[unseen].numpy() / weight[unseen].numpy().sum()
@@ -118,6 +119,16 @@ def test_the_whole_fit_is_the_plain_one(make):
     np.testing.assert_allclose(audit.noise_std.reshape(4, k) ** 2, np.tile(noise, (4, 1)), rtol=2e-3)
     assert auditor.facts["rate"] == 0.3
     assert auditor.facts["held_out_nll"] == pytest.approx(nll, abs=1e-5)
+
+
+@pytest.mark.parametrize(("n", "held_out"), [(3, 0.1), (3, 0.95), (4, 0.3), (2, 0.5)])
+def test_of_few_rows_at_least_one_is_held_out_and_one_is_trained_on(n, held_out):
+    (X, y), weight = rows(n), torch.linspace(0.5, 2.0, n, dtype=torch.float64)
+    _, noise, nll = plain_fit(net, X, y, weight, 0.3, seed=5, l2=0.8, inner_l2=0.8, held_out=held_out)
+    method = MCDropout(members=9, seed=5, training=RECIPE, rates=(0.3,), held_out=held_out)
+    auditor = method.fit(rue.wrap(net(), loss="squared_error", l2=0.8), rue.Data(X, y, weight=weight))
+    assert auditor.facts["held_out_nll"] == pytest.approx(nll, abs=1e-4)
+    np.testing.assert_allclose(auditor.audit(X).noise_std ** 2, noise.repeat(n), rtol=2e-3)
 
 
 def test_a_penalty_beside_a_mean_loss_grows_with_the_rows_that_are_trained_on():

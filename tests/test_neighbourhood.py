@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import KFold
 
 import cases
 import rue
+from rue.core.errors import SettingError
 
 
 def standardised(case):
@@ -34,6 +36,37 @@ def test_the_bandwidth_is_the_one_held_out_rows_like_best():
     clumped = X[torch.arange(200) % 5] + 1e-3 * torch.randn(200, 3, generator=generator)
     clumps = rue.KernelDensity().fit(case.wrap(), (clumped, y)).facts["bandwidth"]
     assert clumps < cloud
+
+
+@pytest.mark.parametrize("folds", [2, 4, 100])
+def test_the_bandwidth_is_the_best_of_those_tried_on_each_fold_in_turn(folds):
+    case, tried = cases.softplus(), (0.2, 0.35, 0.5, 0.8, 1.3)
+    found = rue.KernelDensity(bandwidths=tried, folds=folds, seed=3).fit(case.wrap(), (case.X, case.y))
+    X, _ = standardised(case)
+    n = len(X)
+    squares = ((X[:, None] - X[None]) ** 2).sum(-1)
+    parts = list(KFold(min(folds, n), shuffle=True, random_state=3).split(X))
+
+    def likelihood(h):
+        of_fold = [np.exp(-0.5 * squares[np.ix_(new, old)] / h**2).mean(1) / (2 * np.pi * h**2) for old, new in parts]
+        return np.mean([np.log(density).sum() for density in of_fold])
+
+    assert found.facts["bandwidth"] == max(tried, key=likelihood)
+
+
+def test_what_cannot_be_asked_of_neighbours_is_refused():
+    case = cases.softplus()
+    n = len(case.y)
+    with pytest.raises(SettingError, match="at least 2, got 1"):
+        rue.KernelDensity(folds=1).fit(case.wrap(), (case.X, case.y))
+    with pytest.raises(SettingError, match="at least 1, got 0"):
+        rue.NearestNeighbours(neighbours=0)
+    with pytest.raises(SettingError, match=f"there are {n} training rows"):
+        rue.NearestNeighbours(neighbours=n + 1).fit(case.wrap(), (case.X, case.y))
+    one, all_of_them = (rue.NearestNeighbours(neighbours=count).fit(case.wrap(), (case.X, case.y)) for count in (1, n))
+    residual = (case.module(case.X).detach()[:, 0] - case.y).numpy()
+    np.testing.assert_allclose(one.audit(case.X).score, np.abs(residual), rtol=1e-9)
+    np.testing.assert_allclose(all_of_them.audit(case.X).score, np.sqrt((residual**2).mean()), rtol=1e-9)
 
 
 def test_distance_is_the_mean_to_the_nearest_rows():

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.special import log_softmax, softmax
 from sklearn import ensemble, neighbors, svm
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
@@ -20,9 +21,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import rue
 from rue.calibrate.left_out import Folds, ForestWitness, Influence, KernelWitness, Linearised, Mixture, Witnesses
 from rue.calibrate.shrinkage import best_temperature
+from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, SettingError
-from rue.data.features import Standardiser, training_points
+from rue.data.features import Standardiser, coordinates, training_points
 from rue.data.rows import training_rows
+from rue.methods.crossed import NEAR, _put_together, crossed
+from rue.methods.fitting import fitting
+from rue.methods.outside_classes import margins_from_outside
+from rue.models import best_known
 from rue.models.again import copies, unfitted
 from rue.models.tables import described
 
@@ -477,3 +483,110 @@ def test_copies_that_cannot_be_trained_leave_it_to_witnesses_unless_asked_for():
         with pytest.raises(ModelError, match="no tangent"):
             rue.audit(Box(), train=(data.X, data.y), inputs=data.X_new, left_out=rule)
     assert np.isfinite(rue.audit(Box(), train=(data.X[:6], data.y[:6]), inputs=data.X_new).total_std).all()
+
+
+def test_artificial_rows_are_put_together_from_a_row_and_one_of_its_neighbours(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(40, 6)) * [1, 1, 1, 1, 1, 1000]
+    data, model = training_rows((X, X[:, 0]), rue.wrap(Box()))
+    Z = (X - X.mean(0)) / X.std(0)
+    nearest = np.argsort(((Z[:, None] - Z[None]) ** 2).sum(-1), axis=1)  # the row itself first
+    ranks, own = [], []
+    for seed in range(30):
+        made = coordinates(crossed(model, data, seed))
+        of = np.argmax(made[:, None] == X[None], axis=1)  # (n, p), the row that each entry was taken from
+        np.testing.assert_array_equal(X[of, np.arange(6)], made)
+        for i, row in enumerate(of):
+            others = set(row.tolist()) - {i}
+            assert len(others) <= 1
+            own.append((row == i).mean())
+            ranks += [int(np.flatnonzero(nearest[i] == other)[0]) for other in others]
+    assert np.mean(own) == pytest.approx(0.5, abs=0.05)
+    assert set(ranks) == set(range(1, NEAR + 1))
+    assert np.std(np.bincount(ranks)[1:]) < 0.15 * np.mean(np.bincount(ranks)[1:])  # all alike
+    monkeypatch.setattr("rue.methods.crossed.ROWS", 25)
+    fewer = coordinates(crossed(model, data, 0))
+    assert fewer.shape == (25, 6)
+    assert len(np.unique(fewer, axis=0)) == 25
+
+
+def test_columns_of_a_table_are_put_together_entry_by_entry():
+    X, _ = frame(9)
+    rows = np.random.default_rng(0).integers(0, 9, (5, 4))
+    made = _put_together(X, rows)
+    assert list(made.columns) == list(X.columns)
+    assert list(made.dtypes) == list(X.dtypes)
+    for i in range(5):
+        for j in range(4):
+            one, other = made.iloc[i, j], X.iloc[rows[i, j], j]
+            assert one == other or (pd.isna(one) and pd.isna(other))
+
+
+def test_rows_that_cannot_be_put_together_are_training_rows():
+    X = torch.randn(12, 1, 5, 5, generator=torch.Generator().manual_seed(0))
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(25, 2))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, torch.arange(12) % 2), batch_size=5)
+    data, model = training_rows(loader, rue.wrap(net, loss="cross_entropy", l2=1.0))
+    np.testing.assert_array_equal(crossed(model, data, 0), X[:5])
+
+
+@pytest.fixture
+def small_witnesses(monkeypatch):
+    for name in ("TREES", "FEWEST"):
+        monkeypatch.setattr(f"rue.calibrate.left_out.forest.{name}", 20)
+
+
+def mean_loss(logits, wanted):
+    """Of probabilities (c, classes) under a softmax of logits."""
+    return -(wanted * log_softmax(logits, axis=1)).sum(1).mean()
+
+
+@pytest.mark.usefixtures("small_witnesses")
+@pytest.mark.parametrize("neighbours", [3, 15])
+def test_a_classifier_is_made_as_sure_as_its_witnesses_and_believed_as_far_as_it_agrees(neighbours):
+    data = problem(n=90)
+    model = rue.wrap(neighbors.KNeighborsClassifier(neighbours).fit(data.X, data.labels))
+    with fitting(rue.ClassifierRUE(), best_known(model), (data.X, data.labels)) as fit:
+        evidence = fit.evidence(Witnesses(), False)
+        spread = margins_from_outside(fit, "largest", evidence, None, 0)
+        inputs = crossed(fit.model, fit.data, 0)
+        own, theirs = outputs(fit.model, inputs).double().numpy(), evidence.honest(inputs).numpy()
+    codes = (data.labels == "up").astype(int)
+    temperatures = np.geomspace(0.05, 20, 4001)
+    honest = min(temperatures, key=lambda t: mean_loss(evidence.prediction.numpy() / t, np.eye(2)[codes]))
+    assert spread.second.unit == pytest.approx(honest**2, rel=0.01)
+    usual = np.bincount(codes) / 90
+    wanted = (90 * softmax(theirs / spread.second.unit**0.5, axis=1) + usual) / 91
+    best = min(temperatures, key=lambda t: mean_loss(own / t, wanted))
+    assert spread.shrinkage.unit == pytest.approx(best**2, rel=0.01)
+    assert spread.shrinkage.nll == pytest.approx(mean_loss(own / best, wanted), abs=1e-5)
+    apart = mean_loss(own / best, wanted) - mean_loss(np.log(wanted), wanted)
+    assert spread.second.share == pytest.approx(1 - 0.5 * np.exp(-apart / 0.05), abs=1e-3)
+    assert 0.5 < spread.second.share < 1
+    assert (spread.shrinkage.resampling, spread.shrinkage.scarcity) == (0, 0)
+
+
+@pytest.mark.usefixtures("small_witnesses")
+def test_copies_that_left_a_row_out_set_temperature_and_share_by_its_label():
+    data = problem(n=90)
+    model = rue.wrap(neighbors.KNeighborsClassifier(15).fit(data.X, data.labels))
+    with fitting(rue.ClassifierRUE(), best_known(model), (data.X, data.labels)) as fit:
+        evidence = fit.evidence(Folds(4))
+        spread = margins_from_outside(fit, "largest", evidence, None, 0)
+    codes = (data.labels == "up").astype(int)
+    own, theirs = evidence.prediction.numpy(), evidence.beside.numpy()
+    temperatures = np.geomspace(0.05, 20, 4001)
+    best, honest = (
+        min(temperatures, key=lambda t, logits=logits: mean_loss(logits / t, np.eye(2)[codes]))
+        for logits in (own, theirs)
+    )
+    assert spread.shrinkage.unit == pytest.approx(best**2, rel=0.01)
+    assert spread.second.unit == pytest.approx(honest**2, rel=0.01)
+    assert spread.shrinkage.nll == pytest.approx(mean_loss(own / best, np.eye(2)[codes]), abs=1e-5)
+    assert (spread.shrinkage.resampling, spread.shrinkage.scarcity) == (0, 0)
+    second = (90 * softmax(theirs / honest, axis=1) + np.bincount(codes) / 90) / 91
+
+    def likelihood(share):
+        return np.log(((1 - share) * softmax(own / best, axis=1) + share * second)[np.arange(90), codes]).mean()
+
+    shares = np.linspace(0, 1, 2001)
+    assert spread.second.share == pytest.approx(max(shares, key=likelihood), abs=0.03)

@@ -243,6 +243,20 @@ def test_parameters_that_nothing_resets_are_refused_unless_the_start_is_the_trai
     assert (auditor.audit(case.X_new).score > 0).all()
 
 
+class Halfway(nn.Linear):
+    """Draws its first weight alone."""
+
+    def reset_parameters(self):
+        with torch.no_grad():
+            self.weight[:, :1].normal_()
+            self.bias.zero_()
+
+
+def test_a_parameter_that_is_reset_in_part_is_refused():
+    with pytest.raises(ModelError, match=r"'weight' of layer '1' \(Halfway\)"):
+        initialised(nn.Sequential(nn.Linear(2, 3), Halfway(3, 1)), 0)
+
+
 def test_a_parametrised_layer_has_no_new_initial_values():
     net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), nn.Tanh(), nn.Linear(3, 1))
     with pytest.raises(ModelError, match=r"original0.*start=\"trained\""):

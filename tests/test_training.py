@@ -13,7 +13,7 @@ from rue.cli import paper_network
 from rue.core.errors import DataError, ModelError, NumericalError, SettingError
 from rue.methods.fitting import fitting
 from rue.methods.integrated import Adam, RefitBootstrap, training
-from rue.methods.integrated.training import TrainingSets, objective_of, train
+from rue.methods.integrated.training import Settled, TrainingSets, objective_of, train
 from snapshot import changed, world_picture
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-12}
@@ -76,7 +76,7 @@ def test_one_network_is_a_plain_loop_also_with_a_last_partial_batch(n, batch, de
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_many_networks_on_many_weighted_sets_are_as_many_plain_loops(outputs):
+def test_many_networks_on_many_weighted_sets_are_as_many_plain_loops(outputs, fell_back):
     nets, (X, y) = networks(6, outputs), rows(3, 11, outputs)
     nets = [nets[:2], nets[2:4], nets[4:]]
     weight = torch.rand(3, 2, 11, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3
@@ -86,6 +86,7 @@ def test_many_networks_on_many_weighted_sets_are_as_many_plain_loops(outputs):
         for j in range(2):
             alone = plainly(nets[i][j], X[i], y[i], recipe, seed, l2=0.4, weight=weight[i, j])
             np.testing.assert_allclose(found[i, j], alone, **CLOSE)
+    assert not fell_back  # all six at once
 
 
 def test_a_weight_of_two_counts_a_row_twice_in_a_full_batch():
@@ -96,6 +97,40 @@ def test_a_weight_of_two_counts_a_row_twice_in_a_full_batch():
     extra = torch.cat([X, X[:, 2:3]], 1), torch.cat([y, y[:, 2:3]], 1)
     scaled = together([[net]], *extra, Adam(5, 9, 0.05), [0], weight=torch.full((1, 1, 9), 9 / 8))
     np.testing.assert_allclose(found, scaled, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("every", "fall", "history", "stops"),
+    [
+        (1, 0.5, [2.0, 1.5], False),  # fell by just so much
+        (1, 0.5, [2.0, 1.75], True),
+        (1, 0.5, [2.0, 1.25], False),
+        (1, 0.0, [1.0, 1.5], True),
+        (2, 0.5, [2.0, 1.0, 1.5, 0.5], False),  # means of 1.5 and 1
+        (2, 0.5, [2.0, 1.0, 1.5, 1.0], True),
+        (2, 0.5, [9.0, 9.0, 2.0, 1.0, 1.5, 1.0], True),  # only the last two pairs count
+        (2, 0.5, [2.0, 1.0, 1.5, 1.5, 1.5], False),  # in the middle of a pair
+        (2, 0.5, [1.0, 1.0], False),  # nothing to compare with
+        (3, 0.5, [1.0, 1.0, 1.0, 1.0, 1.0], False),
+    ],
+)
+def test_training_settles_when_the_mean_of_some_passes_falls_by_less_than_asked(every, fall, history, stops):
+    assert Settled(every, fall)(history) is stops
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.01])
+def test_training_ends_after_the_first_pass_that_gains_too_little(factor):
+    nets, (X, y) = networks(2), rows(1, 13)
+    passes = [together([nets], X, y, Adam(epochs, 13, 0.05), [3])[0] for epochs in range(1, 8)]
+    thetas = [torch.stack([flat(net) for net in nets]), *passes]
+    model = rue.wrap(nets[0], loss="squared_error")
+    error = [np.mean([float((model.predict(one, X[0]) - y[0]).square().mean()) for one in both]) for both in thetas]
+    gained = -np.diff(error) / 2  # by each pass, of the mean objective of both networks
+    fall = factor * gained[2]
+    ended = next((i + 2 for i in range(6) if gained[i] < fall), 7)  # known after one pass more
+    found = together([nets], X, y, Adam(7, 13, 0.05, settled=Settled(1, fall)), [3])[0]
+    np.testing.assert_allclose(found, thetas[ended], **CLOSE)
+    assert ended == (4 if factor > 1 else 5)
 
 
 class Branching(nn.Module):
@@ -261,6 +296,12 @@ def test_stacked_sets_are_the_rows_in_order_with_their_weights_and_seeds():
 
 
 # The paper's network
+
+
+def test_the_default_recipe_is_that_of_the_papers_network():
+    default = Adam()
+    assert default == paper_network.RECIPE
+    assert (default.epochs, default.batch, default.learning_rate) == (500, 128, 0.001)  # section 4.1
 
 
 def test_the_papers_networks_trained_together_are_those_trained_alone(monkeypatch):

@@ -1,18 +1,24 @@
 """Laws of the methods that re-weight the training rows."""
 
 import copy
+import time
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
 
 import cases
 import oracles
 import rue
+from rue.core.influence import pull_root
 from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
 from rue.core.solve import Fixed, MeanFraction
+from rue.core.solve.choice import invert
+from rue.data.rows import training_rows
+from rue.methods.resampled import Resampled
 
 CURVATURES = {"Hessian": rue.curvature.Hessian(), "GaussNewton": rue.curvature.GaussNewton()}
 pytestmark = pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")  # members that drift are not tested here
@@ -151,6 +157,56 @@ def test_members_that_drown_in_rounding_are_warned_about():
         auditor.audit(case.X_new)
 
 
+def sandwich(D, residual, curvature, at):
+    """The bootstrap's variance of predictions at rows `at`, to first order."""
+    pulls = at @ np.linalg.inv(curvature) @ (D * residual[:, None]).T
+    return ((pulls - pulls.mean(1, keepdims=True)) ** 2).sum(1)
+
+
+def test_a_penalty_that_is_not_known_is_inferred_unless_damping_or_curvature_are_asked_for():
+    case = cases.linear()
+    D, at = (np.column_stack([X, np.ones(len(X))]) for X in (case.X, case.X_new))
+    model, data, y = case.wrap(l2=None), (case.X, case.y), case.y.numpy()
+    own = case.module(case.X).detach().numpy()[:, 0] - y
+    for method, damping in (
+        (rue.LinearRUE(damping=Fixed(0.7)), 0.7),
+        (rue.LinearRUE(curvature=rue.curvature.Hessian()), 0.0),
+        (rue.LinearRUE(curvature=rue.curvature.Hessian(), damping=Fixed(0.7)), 0.7),
+    ):
+        asked = method.fit(model, data).audit(case.X_new)
+        assert "tangent_penalty" not in asked.facts
+        np.testing.assert_allclose(asked.std**2, sandwich(D, own, D.T @ D + damping * np.eye(4), at), rtol=1e-8)
+    inferred = rue.LinearRUE().fit(model, data).audit(case.X_new)
+    inside = D.T @ D + inferred.facts["tangent_penalty"] * np.eye(4)
+    refitted = D @ np.linalg.solve(inside, D.T @ y) - y
+    np.testing.assert_allclose(inferred.std**2, sandwich(D, refitted, inside, at), rtol=1e-4)
+    known = rue.LinearRUE().fit(case.wrap(), data).audit(case.X_new)
+    assert "tangent_penalty" not in known.facts
+    np.testing.assert_allclose(known.std**2, sandwich(D, own, D.T @ D + case.l2 * np.eye(4), at), rtol=1e-8)
+
+
+def test_noise_is_the_weighted_mean_of_squared_residuals_and_other_losses_have_none():
+    case = cases.convolution()
+    weight = np.linspace(0.0, 3.0, len(case.y))
+    data = rue.Data(case.X, case.y, weight=weight)
+    residual = (case.module(case.X) - case.y).detach().numpy()
+    wanted = np.einsum("n,ni,nj->ij", weight / weight.sum(), residual, residual)
+    audit = rue.LinearRUE().fit(case.wrap(), data).audit(case.X_new)
+    np.testing.assert_allclose(audit.noise_covariance, np.tile(wanted, (len(case.X_new), 1, 1)), rtol=1e-10)
+    np.testing.assert_allclose(audit.total_covariance, audit.covariance + audit.noise_covariance, rtol=1e-12)
+    far = rue.NearestNeighbours(by="distance").fit(case.wrap(), data).audit(case.X_new)
+    assert far.noise_covariance is None
+    other = cases.bernoulli()
+    assert rue.LinearRUE().fit(other.wrap(), (other.X, other.y)).audit(other.X_new).noise_covariance is None
+
+
+def test_the_seconds_of_a_fit_are_those_on_the_clock():
+    case = cases.linear()
+    before = time.perf_counter()
+    auditor = rue.LinearRUE().fit(case.wrap(), (case.X, case.y))
+    assert 0 < auditor.facts["seconds_fit"] < time.perf_counter() - before
+
+
 def test_facts_say_whether_l2_was_given():
     case = cases.linear()
     for l2, said in ((None, False), (0.0, True), (0.3, True)):
@@ -175,3 +231,70 @@ def test_members_that_leave_the_prediction_are_warned_about():
     with pytest.warns(rue.errors.RueWarning, match="away from the model's own"):
         audit = auditor.audit(X)
     assert any("away from" in text for text in audit.facts["warnings"])
+
+
+# Rows that pull by their left-out residuals
+
+
+def pulled(D, slope, weight, resampler, l2=0.5):
+    """A linear model of as many outputs as `slope` (n, k) has, and how resampling moves it."""
+    k = slope.shape[1]
+    model = rue.wrap(torch.nn.Linear(D.shape[1], k, bias=False).double(), loss="squared_error", l2=l2)
+    data, bound = training_rows(rue.Data(D, np.zeros_like(slope), weight=weight), model)
+    inverted = invert(rue.curvature.GaussNewton().at(bound, data), None, None)
+    root = pull_root(bound, data, resampler, inverted.inverse, slope=torch.tensor(slope))
+    return Resampled(bound, inverted, inverted.inverse.solve(root).vectors), data
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_resampling_at_a_row_without_it_is_that_of_all_other_rows(k):
+    source = np.random.default_rng(0)
+    D, slope, weight = source.normal(size=(12, 3)), source.normal(size=(12, k)), source.uniform(0.5, 2.0, 12)
+    H = (D * weight[:, None]).T @ D + 0.5 * np.eye(3)
+    resampled, data = pulled(D, slope, weight, Poisson())
+    found = resampled.without_own(data, torch.tensor(slope))
+    for i in range(12):
+        others = np.delete(np.arange(12), i)
+        moved = D[others] @ np.linalg.solve(H - weight[i] * np.outer(D[i], D[i]), D[i]) * weight[others]
+        np.testing.assert_allclose(found[i], (slope[others] * moved[:, None] ** 2).T @ slope[others], rtol=1e-9)
+    new = source.normal(size=(4, 3))
+    moved = new @ np.linalg.solve(H, D.T) * weight
+    wanted = np.einsum("mn,ni,nj->mij", moved**2, slope, slope)
+    np.testing.assert_allclose(resampled.covariance(torch.tensor(new)), wanted, rtol=1e-9)
+
+
+def test_a_row_that_shares_nothing_with_the_others_does_not_move_without_itself():
+    resampled, data = pulled(
+        np.diag([1.0, 2.0, 3.0, 0.5]), np.array([[3.0], [-1.0], [2.0], [1.0]]), None, Multinomial()
+    )
+    found = resampled.without_own(data, torch.tensor([[3.0], [-1.0], [2.0], [1.0]], dtype=torch.float64))
+    assert (found >= 0).all()
+    np.testing.assert_allclose(found, 0, atol=1e-15)
+
+
+def test_a_row_that_decides_alone_is_corrected_for_nine_tenths_of_its_leverage():
+    D, slope = np.array([[1.0, 0.0], [0.5, 0.2], [40.0, 1.0], [0.3, -1.0]]), np.array([[1.0], [2.0], [-1.0], [0.5]])
+    H = D.T @ D + 0.5 * np.eye(2)
+    assert D[2] @ np.linalg.solve(H, D[2]) > 0.99
+    resampled, data = pulled(D, slope, None, Poisson())
+    others = [0, 1, 3]
+    moved = D[others] @ np.linalg.solve(H, D[2]) * slope[others, 0]
+    found = resampled.without_own(data, torch.tensor(slope))
+    assert float(found[2, 0, 0]) == pytest.approx((moved**2).sum() / (1 - 0.9) ** 2, rel=1e-9)
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_a_network_that_is_judged_by_copies_moves_as_its_tangent_does(monkeypatch):
+    for name in ("TREES", "FEWEST"):
+        monkeypatch.setattr(f"rue.calibrate.left_out.forest.{name}", 10)
+    case = cases.linear()
+    model = case.wrap(l2=None)
+    X, y = case.X.numpy(), case.y.numpy()
+
+    def refit(rows):
+        return Ridge(0.3).fit(X[rows], y[rows])
+
+    judged = rue.CalibratedRUE().fit(model, (case.X, case.y), refit=refit, left_out=rue.left_out.Folds(4))
+    assert judged.facts["left_out"] == "refits"
+    linear = rue.LinearRUE().fit(model, (case.X, case.y)).audit(case.X_new)
+    np.testing.assert_allclose(judged.audit(case.X_new).std, linear.std, rtol=1e-9)
