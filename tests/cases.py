@@ -9,6 +9,10 @@ from torch import nn
 
 import rue
 
+RESAMPLERS = [  # every one in the module: a new one is held to all laws of resamplers
+    kind() for kind in vars(rue.resample).values() if hasattr(kind, "draw") and kind.__module__ == rue.resample.__name__
+]
+
 
 @dataclass(frozen=True)
 class Case:

@@ -430,6 +430,12 @@ def test_numbers_and_several_labels_of_a_row_have_folds_of_equal_sizes():
         assert {len(held) for held in folds_of(targets, loss, 6, outputs)} == {15}
 
 
+def test_groups_stay_whole_where_every_class_has_fewer_rows_than_there_are_folds():
+    labels, group = np.repeat(np.arange(18), 5), np.arange(N) // 2
+    for held in folds_of(labels, "cross_entropy", 9, 18, group):
+        assert (np.bincount(group[held]) % 2 == 0).all()
+
+
 def test_classes_of_fewer_rows_than_folds_are_spread_as_they_come():
     labels = np.repeat(np.arange(30), 3)
     assert {len(held) for held in folds_of(labels, "cross_entropy", 5, 30)} == {18}

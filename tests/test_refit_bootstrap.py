@@ -10,7 +10,7 @@ from torch import nn
 import cases
 import rue
 from rue.core.errors import DataError, ModelError, SettingError
-from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
+from rue.core.resample import Jackknife, Multinomial
 from rue.methods.integrated import Adam, RefitBootstrap
 from rue.methods.integrated.architecture import flat, initialised
 
@@ -33,7 +33,7 @@ def design(X):
     return np.column_stack([X, np.ones(len(X))])
 
 
-@pytest.mark.parametrize("resampler", [Multinomial(), BayesianBootstrap(), Poisson(), Jackknife()], ids=repr)
+@pytest.mark.parametrize("resampler", cases.RESAMPLERS, ids=repr)
 def test_refits_of_a_linear_model_are_weighted_ridge_regressions(resampler):
     case = cases.linear()
     method = RefitBootstrap(members=6, seed=3, training=TO_THE_MINIMUM, start="trained", resampler=resampler)

@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_refused_with_advice():
         rue.wrap(fitted(NeuralNetRegressor, y, criterion__reduction="sum"))
     with pytest.raises(ModelError, match=r"decides at 0.3 rather than 0.5"):
         rue.wrap(fitted(NeuralNetBinaryClassifier, yes, threshold=0.3))
-    with pytest.raises(SettingError, match=r"penalty, select and reduction"):
+    with pytest.raises(SettingError, match=r"penalty, select, reduction"):
         rue.wrap(fitted(NeuralNetRegressor, y), select="*weight")
     weighed = {"criterion": nn.CrossEntropyLoss, "criterion__weight": torch.tensor([1.0, 2.0, 3.0])}
     with pytest.raises(ModelError, match=r"divides by the class weights of each batch"):

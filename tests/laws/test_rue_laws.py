@@ -13,8 +13,9 @@ from sklearn.linear_model import Ridge
 import cases
 import oracles
 import rue
+from rue.auditing.trained import Solved
 from rue.core.influence import pull_root
-from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
+from rue.core.resample import Jackknife, Multinomial, Poisson
 from rue.core.solve import Fixed, MeanFraction
 from rue.core.solve.choice import invert
 from rue.data.rows import training_rows
@@ -92,7 +93,7 @@ def test_grouping_duplicates_with_their_originals_undoes_the_duplication():
     np.testing.assert_allclose(grouped.std, once.std, rtol=1e-10)
 
 
-@pytest.mark.parametrize("resampler", [Multinomial(), BayesianBootstrap(), Poisson(), Jackknife()], ids=repr)
+@pytest.mark.parametrize("resampler", cases.RESAMPLERS, ids=repr)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_every_resamplers_members_reproduce_its_closed_form(resampler, grouped):
     """Linear model: only sampling error is left. 20 000 members: six standard errors of 1 %."""
@@ -243,7 +244,7 @@ def pulled(D, slope, weight, resampler, l2=0.5):
     data, bound = training_rows(rue.Data(D, np.zeros_like(slope), weight=weight), model)
     inverted = invert(rue.curvature.GaussNewton().at(bound, data), None, None)
     root = pull_root(bound, data, resampler, inverted.inverse, slope=torch.tensor(slope))
-    return Resampled(bound, inverted, inverted.inverse.solve(root).vectors), data
+    return Resampled(Solved(inverted, bound), inverted.inverse.solve(root).vectors), data
 
 
 @pytest.mark.parametrize("k", [1, 2])

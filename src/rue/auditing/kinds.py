@@ -23,7 +23,7 @@ class Numbers:
 
     outputs: Array = field(repr=False)  # (m, k), of the model; predictions may be a function of them
     degrees: float = inf  # of freedom of the predictive Student-t distribution; infinite is Gaussian
-    rules: IntervalRules = field(default=dict, repr=False)  # for intervals, strongest first
+    rules: IntervalRules = field(default=dict, repr=False)  # for intervals, the default first
     log_density: Callable[[ArrayLike], Array] | None = field(default=None, repr=False)  # only for transformed targets
 
 

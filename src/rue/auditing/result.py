@@ -98,7 +98,7 @@ class Audit:
 
     @property
     def rules(self) -> Mapping[str, IntervalRule]:
-        """The kinds of intervals there are beside that of the predictive distribution, the usual one first."""
+        """The kinds of intervals there are beside that of the predictive distribution, the default first."""
         return {} if self.numbers is None else self.numbers.rules()
 
     @property

@@ -47,9 +47,9 @@ class CVPlus:
         """The guarantee of these intervals."""
         n, copies = len(self.residual), len(self.refits.copies)
         least = least_coverage(level, n, copies)
-        promised = f"at least {_floored(least)}" if least > 0 else "nothing"
+        promised = f"guaranteed at least {_floored(least)}" if least > 0 else "nothing is guaranteed"
         words = (
-            f"guaranteed {promised}, usually {percent(level)} or more, marginal over training and new rows, for "
+            f"{promised}, usually {percent(level)} or more, marginal over training and new rows, for "
             f"exchangeable data ({self.name} of {copies} copies, n = {n} training rows), if the model's settings were "
             "not chosen by these rows; equally wide, nearly, for every row"
         )

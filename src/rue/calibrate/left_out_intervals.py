@@ -1,4 +1,4 @@
-"""Intervals without held-out rows: training rows, left out by influence, take their place."""
+"""Intervals without held-out rows: training rows, left out by influence or predicted by other models, stand in."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -240,8 +240,8 @@ def _tempered(known: ForestFacts, judged: Judged) -> TemperedVotes:
 
 
 def _logits(shares: Tensor, trees: Tensor | int, usual: Tensor) -> Tensor:
-    """Log probabilities after one more vote, divided by class frequencies: no class gets a probability of zero."""
-    return ((trees * shares + usual) / (trees + 1)).log()
+    """Logits of the votes and one more, split by class frequencies: no class gets a probability of zero."""
+    return (trees * shares + usual).log()
 
 
 def _weigh(fit: Fitting, known: ForestFacts, judged: Judged, seed: int) -> tuple[WeighedErrors, Facts, float]:

@@ -88,23 +88,21 @@ def validated(spread: ShrunkMargins, model: Model, validation: Any) -> ShrunkMar
     covariances = [spread.moves(model, batch.inputs)[:2] for batch in batches]
     resampling, scarcity = (_all(part) for part in zip(*covariances, strict=True))
     second = spread.second
-    theirs = None if second is None else torch.cat([second.probability(spread.decision, b.inputs) for b in batches])
+    theirs = torch.cat([second.probability(spread.decision, b.inputs) for b in batches]) if second else logits
 
-    def cost(warmer: float, share: float | None) -> float:
+    def cost(warmer: float, share: float) -> float:
         shrunk = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
         shares = shrunk.probability(spread.decision, logits, resampling, scarcity)
         away = 0.5 * log(warmer) ** 2
-        if second is not None and theirs is not None and share is not None:
+        if second is not None:
             shares = replace(second, share=share).mixed(shares, theirs)
             away += 0.5 * ((share - second.share) / 0.25) ** 2
         return away - float(log_likelihood(spread.decision, shares, targets).sum())
 
-    tried = [(warmer, share) for warmer in WARMER for share in ((None,) if second is None else SHARES)]
+    tried = [(warmer, share) for warmer in WARMER for share in (SHARES if second else (0.0,))]
     warmer, share = min(tried, key=lambda pair: cost(*pair))
     shrinkage = spread.shrinkage._replace(unit=spread.shrinkage.unit * warmer)
-    return replace(
-        spread, shrinkage=shrinkage, second=None if second is None or share is None else replace(second, share=share)
-    )
+    return replace(spread, shrinkage=shrinkage, second=second and replace(second, share=share))
 
 
 def _all(parts: Sequence[Tensor | None]) -> Tensor | None:

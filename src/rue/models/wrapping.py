@@ -71,7 +71,7 @@ def wrap(
     described = (penalty, select, optimizer, centre, None if reduction == "sum" else reduction)
     if any(part is not None for part in described):
         raise SettingError(
-            "penalty, select and reduction, optimizer and centre describe a torch.nn.Module; "
+            "penalty, select, reduction, optimizer and centre describe a torch.nn.Module; "
             f"{type(model).__name__} says by itself how it was trained: leave them out"
         )
     reader: Any = import_module(f"rue.models.{adapter(model)}")

@@ -26,13 +26,13 @@ def splits(model: Model, data: Rows, count: int, seed: int) -> Splits:
     if data.units < count:
         raise SettingError(f"{count} folds need as many groups or rows, and there are {data.units}; give fewer")
     groups = {"groups": unit} if grouped else {}
+    plain: Any = GroupKFold if grouped else KFold
     if labels is None:
-        plain: Any = GroupKFold if grouped else KFold
         return iter(plain(count, shuffle=True, random_state=seed).split(unit, **groups))
     sizes = np.bincount(labels)[np.unique(labels)]
     if sizes.min() < 2:
         raise ModelError("a class has one row only: left out, no copy would know it; merge rare classes")
-    kind: Any = KFold if count > sizes.max() else StratifiedGroupKFold if grouped else StratifiedKFold
+    kind: Any = plain if count > sizes.max() else StratifiedGroupKFold if grouped else StratifiedKFold
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")
         return iter(list(kind(count, shuffle=True, random_state=seed).split(unit, labels, **groups)))

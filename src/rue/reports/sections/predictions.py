@@ -68,7 +68,7 @@ def prediction_table(case: Case) -> Block:
         _column("percentile", "Percentile", f"Share of these predictions (n = {case.m}) whose score is not higher."),
         _column("tier", "Tier", "Accept, review or refuse, by the thresholds below.", "tier"),
     ]
-    card.insert(0, columns[-3])
+    card.insert(0, columns[-3])  # the score comes first on the card
     values |= _reasons(case)
     if "reason" in values:
         columns.append(
