@@ -244,3 +244,52 @@ def test_an_asymmetry_beyond_rounding_is_refused_in_any_units(size):
         with pytest.raises(DerivativeError, match="not symmetric"):
             symmetric(size * (matrix - error * skew), dtype)
     torch.testing.assert_close(symmetric(0 * matrix, torch.float64), 0 * matrix)
+
+
+def test_derivatives_of_coupled_rows_are_those_of_coxs_likelihood_by_hand():
+    """Times with ties, rows without an event, weights: the likelihood as a plain sum over events."""
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(rng.normal(size=(9, 2)))
+    time, event = rng.integers(1, 6, size=9).astype(float), np.array([1, 0, 1, 1, 0, 1, 1, 0, 1.0])
+    weight = torch.from_numpy(rng.uniform(0.5, 2.0, size=9))
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Softplus(), torch.nn.Linear(3, 1)).double()
+    data = rue.Data(X, np.stack([time, event], 1), weight=weight.numpy())
+    rows, model = training_rows(data, rue.wrap(net, loss=rue.losses.cox(), l2=0.5))
+    d = model.theta.numel()
+
+    def objective(f, w):
+        total = 0
+        for i in np.flatnonzero(event):
+            at_risk = np.flatnonzero(time >= time[i])
+            total = total + w[i] * ((w[at_risk] * f[at_risk].exp()).sum().log() - f[i])
+        return total
+
+    def outputs(theta):
+        parts = theta.split([p.numel() for p in net.parameters()])
+        named = {name: part.view(p.shape) for (name, p), part in zip(net.named_parameters(), parts, strict=True)}
+        return torch.func.functional_call(net, named, (X,))[:, 0]
+
+    J = torch.from_numpy(oracles.output_jacobian(net, X))[:, 0]
+    f, theta = net(X)[:, 0].detach(), torch.from_numpy(oracles.flat(net))
+    by_weight = torch.autograd.functional.jacobian(
+        lambda w: torch.func.grad(lambda at: objective(at, w))(f), weight
+    ).T  # row i: how the slope at every output changes with the weight of row i
+    ((batch, found),) = derivatives.gradient_batches(model, rows)
+    torch.testing.assert_close(found, weight[:, None] * by_weight @ J)
+    assert batch.rows == slice(0, 9)
+    penalty = 0.5 * torch.eye(d, dtype=torch.float64)
+    bent = torch.autograd.functional.hessian(lambda at: objective(at, weight), f)
+    vectors = torch.randn(3, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for kind, wanted in (
+        ("GaussNewton", J.T @ bent @ J + penalty),
+        ("Hessian", torch.autograd.functional.hessian(lambda at: objective(outputs(at), weight), theta) + penalty),
+    ):
+        curvature = getattr(rue.curvature, kind)().at(model, rows)
+        torch.testing.assert_close(curvature.product(vectors), vectors @ wanted)
+        torch.testing.assert_close(curvature.dense(), wanted)
+        assert curvature.trace() == pytest.approx(float(wanted.trace()))
+    curvature = rue.curvature.GaussNewton().at(model, rows)
+    root = torch.cat(list(curvature.root()))
+    torch.testing.assert_close(root.T @ root, J.T @ bent @ J)
+    assert len(root) == curvature.rank == 9

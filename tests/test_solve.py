@@ -423,6 +423,59 @@ def test_a_penalty_that_couples_parameters_is_not_damped_where_it_need_not_be():
         )
 
 
+def test_iterations_damp_only_where_a_parameter_has_no_penalty(monkeypatch):
+    """They would not notice a singular curvature; a dense matrix shows it, so nothing is damped in advance."""
+    for solver, penalties, damps in (
+        (ConjugateGradient(), 0.3, False),
+        (ConjugateGradient(), {"*weight": 0.3}, True),
+        (None, {"*weight": 0.3}, False),
+    ):
+        damped = invert(curvature_of("convolution", l2=penalties), None, solver).damped
+        assert (damped.value > 0) is damps
+        assert bool(damped.warning) is damps
+    monkeypatch.setattr("rue.core.solve.choice.SMALL", 1)
+    monkeypatch.setattr("rue.core.solve.choice.LARGE", 30)  # below its 58 parameters, above its 24 outputs of rows
+    inverse, damped = invert(curvature_of("convolution", l2={"*weight": 0.3}), None, None)
+    assert damped.value > 0
+    assert not inverse.iterative  # with a damping on every parameter the dual form will do
+
+
+def test_softmax_without_a_penalty_leaves_out_what_moves_no_probability():
+    case = cases.softmax()
+    net = torch.nn.Linear(2, 3).double()
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, -1.0], [0.5, 0.5]]))
+    rows, model = training_rows((case.X, case.y), rue.wrap(net, loss="cross_entropy", l2=0.0))
+    curvature = rue.curvature.GaussNewton().at(model, rows)
+    inverse, damped = invert(curvature, None, None)
+    assert damped.value == 0
+    assert not damped.warning
+    assert inverse.describe() == {"solver": "PseudoInverse", "flat_directions": 3}
+    apart = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]], dtype=torch.float64)
+    J = torch.einsum("ak,ckd->cad", apart, torch.from_numpy(oracles.output_jacobian(net, case.X))).flatten(0, 1)
+    wanted = J.numpy() @ np.linalg.pinv(curvature.dense().numpy()) @ J.numpy().T
+    np.testing.assert_allclose(inverse.solve(J).vectors @ J.T, wanted, atol=1e-9)
+    for solver in (Cholesky(), ConjugateGradient()):  # a solver that was asked for is damped instead
+        assert invert(curvature, None, solver).damped.value > 0
+
+
+def test_a_curvature_without_any_bend_is_refused_by_iterations():
+    with pytest.raises(NotPositiveDefiniteError):
+        ConjugateGradient(rank=0).factor(Matrix(np.zeros((3, 3))), 0.0).solve(torch.ones(1, 3))
+
+
+def test_dampings_take_positive_numbers_and_no_others():
+    for value in (-1e-9, float("inf"), float("nan")):
+        with pytest.raises(SettingError, match="finite number of at least 0"):
+            Fixed(value)
+    assert Fixed(0)(curvature_of("linear")).value == 0
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(SettingError, match="floor must be above 0"):
+            SmallestEigenvalue(wrong)
+        with pytest.raises(SettingError, match="fraction must be above 0"):
+            MeanFraction(wrong)
+
+
 def test_a_model_is_too_large_where_neither_its_parameters_nor_its_outputs_of_rows_fit(monkeypatch):
     case = cases.convolution()  # 58 parameters, 24 outputs of 12 rows
     rows, model = training_rows((case.X, case.y), case.wrap())

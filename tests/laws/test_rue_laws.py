@@ -128,7 +128,7 @@ def least_squares_rows(n, units, group=None):
 
 
 @pytest.mark.parametrize("resampler", [Multinomial(), BayesianBootstrap(), Poisson(), Jackknife()], ids=repr)
-@pytest.mark.parametrize("n", [7, 50])
+@pytest.mark.parametrize("n", [7, 10, 30])
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_root_of_resampled_gradients_is_short_and_exact_in_any_units(resampler, n, size):
     """Features from 1e-9 to 1e9: every entry of FᵀF = Lᵀ Cov[w] L is right, relative to its own units."""
