@@ -46,6 +46,7 @@ TESTS = {
     "core/influence.py": ("paper/test_sandwich", "laws/test_rue_laws", "paper/test_algorithm_1"),
     "core/one_step.py": ("test_leave_one_out", "paper/test_sandwich", "test_smoother"),
     "core/resample.py": ("test_resample", "paper/test_algorithm_1", "laws/test_rue_laws"),
+    "core/settings.py": ("test_result",),
     "core/solve": ("test_solve", "test_projection", "laws/test_rue_laws"),
     "core/solve/projection.py": ("test_projection", "test_solve"),
     "core/solve/pseudo_inverse.py": ("test_classifier_rue", "test_solve"),

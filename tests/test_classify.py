@@ -4,8 +4,20 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
 
-from rue.core.classify import averaged, decided, entropy, epistemic, flip_probability, probability, sampled, wrong
+from rue.core.classify import (
+    averaged,
+    class_shares,
+    decided,
+    entropy,
+    epistemic,
+    flip_probability,
+    log_likelihood,
+    probability,
+    sampled,
+    wrong,
+)
 
 DECISIONS = ["largest", "signs", "ordered"]
 
@@ -104,3 +116,73 @@ def test_a_class_without_votes_adds_nothing_to_what_is_due_to_the_training_set()
 
 def test_shares_below_zero_count_as_none():
     torch.testing.assert_close(probability("shares", torch.tensor([[0.6, 0.6, -0.2]])), torch.tensor([[0.5, 0.5, 0.0]]))
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.5])
+@pytest.mark.parametrize("k", [2, 4])
+def test_averaged_classes_are_shrunk_pair_by_pair(k, unit):
+    """Each class against every other, as one logit by MacKay; then all are scaled to a sum of one (Lu, Ie and Sha)."""
+    logits, covariance = logits_and_covariance("largest", k, size=1.5)
+    wanted = np.zeros((6, k))
+    for row, (f, spread) in enumerate(zip(logits.numpy(), covariance.numpy(), strict=True)):
+        for i in range(k):
+            odds = 0.0
+            for j in range(k):
+                apart = np.eye(k)[i] - np.eye(k)[j]
+                odds += np.exp(-(apart @ f) / np.sqrt(unit + np.pi / 8 * apart @ spread @ apart))
+            wanted[row, i] = 1 / odds
+    np.testing.assert_allclose(
+        averaged("largest", logits, covariance, unit), wanted / wanted.sum(1, keepdims=True), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.5])
+@pytest.mark.parametrize("decision", ["signs", "ordered"])
+def test_averaged_thresholds_are_shrunk_one_by_one(decision, unit):
+    logits, covariance = logits_and_covariance(decision, 3, size=1.5)
+    deviation = np.sqrt(unit + np.pi / 8 * np.diagonal(covariance.numpy(), axis1=1, axis2=2))
+    yes = 1 / (1 + np.exp(-logits.numpy() / deviation))
+    if decision == "ordered":
+        steps = np.maximum(-np.diff(np.pad(yes, ((0, 0), (1, 1)), constant_values=((0, 0), (1, 0)))), 0)
+        yes = steps / steps.sum(1, keepdims=True)
+    np.testing.assert_allclose(averaged(decision, logits, covariance, unit), yes, rtol=1e-12)
+
+
+def test_the_log_likelihood_is_the_log_of_what_the_targets_were_given():
+    shares = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]], dtype=torch.float64)
+    for decision in ("largest", "ordered", "shares"):
+        found = log_likelihood(decision, shares, torch.tensor([2, 0]))
+        np.testing.assert_allclose(found, np.log([0.3, 0.6]))
+    soft = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.0, 0.5]], dtype=torch.float64)
+    wanted = [0.25 * np.log(0.2) + 0.75 * np.log(0.5), 0.5 * np.log(0.6) + 0.5 * np.log(0.1)]
+    np.testing.assert_allclose(log_likelihood("largest", shares, soft), wanted)
+    labels = torch.tensor([[1, 0, 1], [0, 0, 1]])  # three labels that may hold together
+    wanted = [np.log(0.2 * 0.5 * 0.3), np.log(0.4 * 0.7 * 0.1)]
+    np.testing.assert_allclose(log_likelihood("signs", shares, labels), wanted)
+    one = torch.tensor([[0.2, 0.8], [0.7, 0.3]], dtype=torch.float64)  # no and yes of one label
+    wanted = [np.log(0.8), 0.75 * np.log(0.7) + 0.25 * np.log(0.3)]
+    np.testing.assert_allclose(log_likelihood("signs", one, torch.tensor([[1.0], [0.25]])), wanted)
+    never = log_likelihood("largest", torch.tensor([[0.0, 1.0]]), torch.tensor([0]))
+    assert -100 < float(never) < -60  # impossible, yet no infinity
+
+
+def test_class_shares_are_weighted_frequencies():
+    weight = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    np.testing.assert_allclose(class_shares("largest", torch.tensor([2, 0, 2, 1]), weight, 4), [0.2, 0.4, 0.4, 0])
+    soft = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.25, 0.75]], dtype=torch.float64)
+    np.testing.assert_allclose(class_shares("largest", soft, weight, 2), [0.3, 0.7])
+    np.testing.assert_allclose(class_shares("signs", soft, weight, 2), [0.3, 0.7])
+    np.testing.assert_allclose(class_shares("signs", torch.tensor([[1], [0], [0], [1]]), weight, 1), [0.5, 0.5])
+    np.testing.assert_allclose(class_shares("signs", torch.tensor([[1], [0], [0], [0]]), weight, 1), [0.9, 0.1])
+
+
+def test_a_tie_is_decided_as_scikit_learn_decides_it():
+    """For the first class: a logit of zero is a no."""
+    X = np.array([[1.0], [-2.0], [0.5], [3.0], [1.0], [0.0]])
+    for k, decision in ((2, "signs"), (3, "largest")):
+        model = LogisticRegression().fit(X, np.arange(6) % k)
+        model.coef_[:], model.intercept_[:] = 0, 0
+        logits = torch.from_numpy(model.decision_function(X).reshape(6, -1))
+        np.testing.assert_array_equal(decided(decision, logits), model.predict(X))
+    np.testing.assert_array_equal(decided("signs", torch.tensor([[0.0, 1e-9], [-1e-9, 0.0]])), [[0, 1], [0, 0]])
+    np.testing.assert_array_equal(decided("ordered", torch.tensor([[0.0, 0.0], [1e-9, 0.0]])), [0, 1])

@@ -10,6 +10,8 @@ import cases
 import oracles
 import rue
 from rue.core import derivatives
+from rue.core.curvature import symmetric
+from rue.core.errors import DerivativeError
 from rue.core.resample import Multinomial
 from rue.data.rows import training_rows
 
@@ -163,3 +165,131 @@ def test_a_penalty_that_couples_parameters_is_not_taken_for_diagonal():
     G[:3, :3] += 2.0
     np.testing.assert_allclose(curvature.dense(), G, rtol=1e-10)
     assert curvature.trace() == pytest.approx(np.trace(G))
+
+
+class OldTanh(torch.autograd.Function):
+    """A layer written by hand in the old style, which torch.func refuses; it can be differentiated twice."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.tanh()
+
+    @staticmethod
+    def backward(ctx, upstream):
+        (x,) = ctx.saved_tensors
+        return upstream * (1 - x.tanh().square())
+
+
+class Unvectorised(torch.nn.Module):
+    """The same outputs from a last step that torch.func refuses."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return OldTanh.apply(self.inner(x)).atanh()
+
+
+@pytest.mark.parametrize("name", ["convolution", "softplus"])
+def test_every_derivative_of_a_model_that_cannot_be_vectorised_is_the_oracles(name):
+    case = cases.CASES[name]()
+    data = rue.Data(case.X, case.y, weight=weights_of(case))
+    rows, model = training_rows(data, rue.wrap(Unvectorised(case.module), loss=case.loss, l2=case.l2))
+    J, theta = oracles.output_jacobian(case.module, case.X_new), oracles.flat(case.module)
+    k, d = J.shape[1:]
+    vectors = torch.randn(4, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    cotangents = torch.randn(len(J), k, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    close = {"rtol": 1e-8, "atol": 1e-10}
+    np.testing.assert_allclose(derivatives.jacobian(model, case.X_new), J, **close)
+    np.testing.assert_allclose(
+        derivatives.pushed(model, case.X_new, vectors), np.einsum("ckd,rd->ckr", J, vectors), **close
+    )
+    np.testing.assert_allclose(
+        derivatives.pulled_back(model, case.X_new, cotangents), np.einsum("ckd,ck->cd", J, cotangents), **close
+    )
+    members = np.stack([oracles.predict_at(case.module, theta + v, case.X_new) for v in vectors.numpy()])
+    np.testing.assert_allclose(derivatives.member_outputs(model, model.theta + vectors, case.X_new), members, **close)
+    tangent = oracles.predict_at(case.module, theta, case.X_new) + J @ vectors[0].numpy()
+    np.testing.assert_allclose(
+        derivatives.on_the_tangent(model, model.theta + vectors[0], case.X_new).detach(), tangent, **close
+    )
+    for kind, oracle in (("GaussNewton", oracles.gauss_newton), ("Hessian", oracles.hessian)):
+        wanted = vectors.numpy() @ oracle(case.module, case.row_loss, case.X, case.y, case.l2, weights_of(case))
+        np.testing.assert_allclose(getattr(rue.curvature, kind)().at(model, rows).product(vectors), wanted, **close)
+
+
+def test_a_loss_may_have_parameters_of_its_own():
+    """They are constants here: the loss is linear in the first output, and the other plays no part."""
+    scale = torch.nn.Parameter(torch.tensor(3.0, dtype=torch.float64))
+    case = cases.convolution()
+
+    def loss(outputs, targets):
+        return scale * (outputs[:, 0] - targets[:, 0])
+
+    _, model = training_rows((case.X, case.y), rue.wrap(case.module, loss=loss, l2=1.0))
+    f = case.module(case.X).detach()
+    slope = derivatives.loss_gradient(model, f, case.y)
+    np.testing.assert_allclose(slope.detach(), np.tile([3.0, 0.0], (len(f), 1)))
+    np.testing.assert_array_equal(derivatives.loss_hessian(model, f, case.y), np.zeros((len(f), 2, 2)))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_an_asymmetry_beyond_rounding_is_refused_in_any_units(size):
+    matrix = torch.tensor([[4.0, 1.0, 0.0], [1.0, -9.0, 2.0], [0.0, 2.0, 1.0]], dtype=torch.float64)
+    skew = torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    for dtype, rounding, error in ((torch.float64, 1e-9, 1e-4), (torch.float32, 1e-4, 1e-1)):
+        torch.testing.assert_close(symmetric(size * (matrix + rounding * skew), dtype), size * matrix)
+        with pytest.raises(DerivativeError, match="not symmetric"):
+            symmetric(size * (matrix - error * skew), dtype)
+    torch.testing.assert_close(symmetric(0 * matrix, torch.float64), 0 * matrix)
+
+
+def test_derivatives_of_coupled_rows_are_those_of_coxs_likelihood_by_hand():
+    """Times with ties, rows without an event, weights: the likelihood as a plain sum over events."""
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(rng.normal(size=(9, 2)))
+    time, event = rng.integers(1, 6, size=9).astype(float), np.array([1, 0, 1, 1, 0, 1, 1, 0, 1.0])
+    weight = torch.from_numpy(rng.uniform(0.5, 2.0, size=9))
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Softplus(), torch.nn.Linear(3, 1)).double()
+    data = rue.Data(X, np.stack([time, event], 1), weight=weight.numpy())
+    rows, model = training_rows(data, rue.wrap(net, loss=rue.losses.cox(), l2=0.5))
+    d = model.theta.numel()
+
+    def objective(f, w):
+        total = 0
+        for i in np.flatnonzero(event):
+            at_risk = np.flatnonzero(time >= time[i])
+            total = total + w[i] * ((w[at_risk] * f[at_risk].exp()).sum().log() - f[i])
+        return total
+
+    def outputs(theta):
+        parts = theta.split([p.numel() for p in net.parameters()])
+        named = {name: part.view(p.shape) for (name, p), part in zip(net.named_parameters(), parts, strict=True)}
+        return torch.func.functional_call(net, named, (X,))[:, 0]
+
+    J = torch.from_numpy(oracles.output_jacobian(net, X))[:, 0]
+    f, theta = net(X)[:, 0].detach(), torch.from_numpy(oracles.flat(net))
+    by_weight = torch.autograd.functional.jacobian(
+        lambda w: torch.func.grad(lambda at: objective(at, w))(f), weight
+    ).T  # row i: how the slope at every output changes with the weight of row i
+    ((batch, found),) = derivatives.gradient_batches(model, rows)
+    torch.testing.assert_close(found, weight[:, None] * by_weight @ J)
+    assert batch.rows == slice(0, 9)
+    penalty = 0.5 * torch.eye(d, dtype=torch.float64)
+    bent = torch.autograd.functional.hessian(lambda at: objective(at, weight), f)
+    vectors = torch.randn(3, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for kind, wanted in (
+        ("GaussNewton", J.T @ bent @ J + penalty),
+        ("Hessian", torch.autograd.functional.hessian(lambda at: objective(outputs(at), weight), theta) + penalty),
+    ):
+        curvature = getattr(rue.curvature, kind)().at(model, rows)
+        torch.testing.assert_close(curvature.product(vectors), vectors @ wanted)
+        torch.testing.assert_close(curvature.dense(), wanted)
+        assert curvature.trace() == pytest.approx(float(wanted.trace()))
+    curvature = rue.curvature.GaussNewton().at(model, rows)
+    root = torch.cat(list(curvature.root()))
+    torch.testing.assert_close(root.T @ root, J.T @ bent @ J)
+    assert len(root) == curvature.rank == 9

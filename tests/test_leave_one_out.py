@@ -16,9 +16,9 @@ from cases import CASES
 from rue.calibrate.leaving_one_out import compare_with_refits, leave_one_out
 from rue.core.concepts import Solution
 from rue.core.errors import NumericalError, RueWarning
-from rue.core.one_step import left_out
+from rue.core.one_step import left_out, step_without
 from rue.core.resample import Poisson
-from rue.core.solve import ConjugateGradient, Dual, Fixed, NoDamping
+from rue.core.solve import Cholesky, ConjugateGradient, Dual, Fixed, NoDamping
 from rue.data.rows import training_rows
 from snapshot import changed, module_picture, world_picture
 
@@ -420,3 +420,19 @@ def test_the_residual_of_left_out_rows_is_that_of_the_worst_batch(residuals):
     case = CASES["linear"]()
     rows, model = training_rows(DataLoader(TensorDataset(case.X, case.y), batch_size=8), case.wrap())
     assert left_out(model, rows, Says()).residual == 3e-8
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("gone", [[0], [3], [0, 7, 8, 19], [5, 14, 15]])
+def test_rows_left_out_together_move_the_parameters_to_those_of_a_refit(k, gone, monkeypatch):
+    """Least squares with a penalty: one step is exact. The rows are read in several pieces."""
+    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 8 * k * 3 * 5)
+    rng = np.random.default_rng(k)
+    design, y, weight = rng.normal(size=(20, k, 3)), rng.normal(size=(20, k)), rng.uniform(0.5, 2.0, size=20)
+    theta = ridge(design, y, weight, 0.4)
+    model = rue.wrap(Linear(theta), loss="squared_error", l2=0.4)
+    rows, bound = training_rows(rue.Data(torch.from_numpy(design), torch.from_numpy(y), weight=weight), model)
+    inverse = Cholesky().factor(rue.curvature.GaussNewton().at(bound, rows), 0.0)
+    step = step_without(bound, rows, inverse, torch.tensor(gone))
+    rest = np.setdiff1d(np.arange(20), gone)
+    np.testing.assert_allclose(theta + step.numpy(), ridge(design[rest], y[rest], weight[rest], 0.4), rtol=1e-9)

@@ -11,6 +11,7 @@ import rue
 from rue.core.derivatives import jacobian, pushed
 from rue.core.errors import SettingError
 from rue.core.solve import Cholesky, Projection
+from rue.data.rows import training_rows
 
 
 @pytest.mark.parametrize("name", ["softplus", "convolution", "recurrent", "attention", "softmax"])
@@ -98,3 +99,36 @@ def test_targets_are_read_as_the_model_behind_a_projection_reads_them():
     auditor = rue.LinearRUE(solver=Projection(8)).fit(model, (X, X[:, 0]))
     assert auditor.model.read_targets(X[:5, 0]).shape == (5, 1)
     assert rue.report(auditor, X[:9], X[:9, 0], baselines=False).document["predictions"]
+
+
+@pytest.mark.parametrize("bias", [0.2, 0.0])
+def test_along_all_directions_the_penalty_is_that_of_the_parameters(bias):
+    """It shrinks towards zero; a parameter without a penalty has a direction of its own."""
+    case = cases.CASES["linear"]()
+    rows, model = training_rows((case.X, case.y), case.wrap(l2={"weight": 3.0, "bias": bias}))
+    seen = Projection(size=40).view(model.core, rows)
+    free = int(bias == 0)
+    assert [len(seen.directions), len(seen.free)] == [4 - free, free]
+    strength = torch.tensor([3.0, 3.0, 3.0, bias], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    for z in (torch.zeros(4).double(), torch.randn(4, generator=generator, dtype=torch.float64)):
+        moved = model.theta + z[: 4 - free] @ seen.directions
+        moved[-1] += z[-1] * free
+        wanted = 0.5 * (strength * moved.square()).sum()
+        torch.testing.assert_close(seen.penalty(z), wanted, rtol=1e-5, atol=0)
+        torch.testing.assert_close(seen.predict(z, case.X_new), model.predict(moved, case.X_new))
+    J = jacobian(model, case.X_new)
+    wanted = torch.cat([J @ seen.directions.T, J[..., 4 - free :]], -1)
+    torch.testing.assert_close(seen.jacobian(case.X_new), wanted)
+
+
+def test_the_centre_of_a_projection_is_where_its_penalty_is_least():
+    """Along fewer directions than parameters, with one penalty for all: no step along them brings it closer."""
+    case = cases.CASES["softplus"]()
+    rows, model = training_rows((case.X, case.y), case.wrap(l2=2.0))
+    seen = Projection(size=5).view(model.core, rows)
+    away = np.linalg.lstsq(seen.directions.numpy().T, -model.theta.numpy(), rcond=None)[0]
+    np.testing.assert_allclose(seen.centre, away, rtol=1e-8)
+    z = seen.theta.clone().requires_grad_()
+    seen.penalty(z).backward()
+    np.testing.assert_allclose(z.grad, seen.directions.numpy() @ (2.0 * model.theta.numpy()), rtol=1e-8)

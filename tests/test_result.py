@@ -93,3 +93,24 @@ def test_the_residual_of_an_audit_is_that_of_its_worst_batch():
     for residual in (2e-9, 5e-8, None, 1e-10):
         collected.add(Assessment(torch.zeros(2, 1), residual=residual))
     assert collected.residual == 5e-8
+
+
+@pytest.mark.parametrize(
+    ("level", "advice"),
+    [
+        (0, "90 % as 0.9"),
+        (-0.5, "90 % as 0.9"),
+        (1, "90 % as 0.9"),
+        (1.5, "1.5 % as 0.015"),
+        (95, "95 % as 0.95"),
+        (99.9, "99.9 % as 0.999"),
+        (100, "90 % as 0.9"),
+        (400, "90 % as 0.9"),
+        (float("nan"), "90 % as 0.9"),
+    ],
+)
+def test_a_level_that_is_no_probability_is_refused_and_a_percentage_is_written_as_one(one_output, level, advice):
+    with pytest.raises(rue.errors.SettingError, match=f"^level is {level:g}, expected .*; write {advice}$"):
+        one_output.interval(level)
+    for possible in (1e-9, 0.015, 1 - 1e-9):
+        one_output.interval(possible)

@@ -11,10 +11,20 @@ from hypothesis import strategies as st
 import cases
 import oracles
 import rue
-from rue.core.errors import NotConvergedError, NotPositiveDefiniteError
+from rue.core.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
 from rue.core.resample import generator
-from rue.core.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
-from rue.core.solve.choice import chosen_solver
+from rue.core.solve import (
+    Cholesky,
+    ConjugateGradient,
+    Dual,
+    Eigen,
+    Fixed,
+    MeanFraction,
+    NoDamping,
+    PseudoInverse,
+    SmallestEigenvalue,
+)
+from rue.core.solve.choice import chosen_solver, invert, too_large
 from rue.core.solve.dense import checked
 from rue.data.rows import training_rows
 
@@ -24,19 +34,44 @@ SOLVERS = {
     "Dual": Dual(),
     "ConjugateGradient": ConjugateGradient(tolerance=1e-10),
     "ConjugateGradient without preconditioner": ConjugateGradient(tolerance=1e-10, rank=0),
+    "PseudoInverse": PseudoInverse(),
 }
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 
 def test_every_solver_is_held_to_these_laws_or_has_tests_of_its_own():
     public = {kind for kind in map(vars(rue.solve).get, rue.solve.__all__) if hasattr(kind, "factor")}
-    assert public == {type(solver) for solver in SOLVERS.values()} | {rue.solve.Projection, rue.solve.PseudoInverse}
+    assert public == {type(solver) for solver in SOLVERS.values()} | {rue.solve.Projection}
 
 
 def curvature_of(name, kind="GaussNewton", **settings):
     case = cases.CASES[name]()
     rows, model = training_rows((case.X, case.y), case.wrap(**settings))
     return getattr(rue.curvature, kind)().at(model, rows)
+
+
+class Matrix:
+    """A curvature that is nothing but this matrix, and counts how often it is asked for."""
+
+    device, dtype = torch.device("cpu"), torch.float64
+
+    def __init__(self, values):
+        self.matrix, self.asked = torch.as_tensor(values, dtype=torch.float64), 0
+        self.size = self.rank = len(self.matrix)
+
+    def product(self, vectors):
+        self.asked += 1
+        return vectors @ self.matrix
+
+    def dense(self):
+        self.asked += 1
+        return self.matrix
+
+
+def turned(values, seed=0):
+    """A matrix with these eigenvalues, in no special directions."""
+    basis, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(len(values), len(values))))
+    return (basis * np.asarray(values)) @ basis.T
 
 
 @every_solver
@@ -63,11 +98,12 @@ def test_the_audit_does_not_depend_on_the_solver(solver, method):
 
 
 @every_solver
-def test_samples_have_the_inverse_as_their_covariance(solver):
+@pytest.mark.parametrize("damping", [0.2, 30.0])
+def test_samples_have_the_inverse_as_their_covariance(solver, damping):
     """Many draws: the largest of 4×4 standardised entries stays below 5 standard errors."""
-    curvature, count = curvature_of("linear"), 4_000 if "Gradient" in solver else 40_000  # iterations take their time
-    draws = SOLVERS[solver].factor(curvature, 0.2).sample(count, generator(3)).numpy()
-    expected = np.linalg.inv(curvature.dense().numpy() + 0.2 * np.eye(curvature.size))
+    curvature, count = curvature_of("linear"), 2_000 if "Gradient" in solver else 40_000  # iterations take their time
+    draws = SOLVERS[solver].factor(curvature, damping).sample(count, generator(3)).numpy()
+    expected = np.linalg.inv(curvature.dense().numpy() + damping * np.eye(curvature.size))
     error = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / len(draws))
     assert (np.abs(np.cov(draws.T) - expected) < 5 * error).all()
 
@@ -75,20 +111,10 @@ def test_samples_have_the_inverse_as_their_covariance(solver):
 @given(seed=st.integers(0, 10_000), damping=st.floats(1e-3, 1e3))
 def test_conjugate_gradients_solve_any_positive_definite_system(seed, damping):
     """A matrix with a wide spectrum, handed over as nothing but products."""
-
-    class Plain:
-        size, rank, device, dtype = 30, 30, torch.device("cpu"), torch.float64
-
-        def __init__(self):
-            basis, _ = torch.linalg.qr(torch.randn(30, 30, generator=generator(seed), dtype=torch.float64))
-            self.matrix = (basis * torch.logspace(-2, 3, 30, dtype=torch.float64)) @ basis.T
-
-        def product(self, vectors):
-            return vectors @ self.matrix
-
+    curvature = Matrix(turned(np.logspace(-2, 3, 30), seed))
     wanted = torch.randn(5, 30, generator=generator(seed + 1), dtype=torch.float64)
-    solved, residual = ConjugateGradient(tolerance=1e-9, rank=10).factor(Plain(), damping).solve(wanted)
-    expected = torch.linalg.solve(Plain().matrix + damping * torch.eye(30, dtype=torch.float64), wanted.T).T
+    solved, residual = ConjugateGradient(tolerance=1e-9, rank=10).factor(curvature, damping).solve(wanted)
+    expected = torch.linalg.solve(curvature.matrix + damping * torch.eye(30, dtype=torch.float64), wanted.T).T
     torch.testing.assert_close(solved, expected, rtol=1e-4, atol=1e-7)
     assert residual <= 1e-9
 
@@ -286,11 +312,227 @@ def test_iterations_report_the_residual_of_their_worst_row():
 
 
 def test_iterations_that_are_not_a_number_are_refused():
-    class Broken:
-        size, rank, device, dtype = 3, 3, torch.device("cpu"), torch.float64
-
-        def product(self, vectors):
-            return vectors * torch.nan
-
+    broken = Matrix(torch.full((3, 3), torch.nan))
     with pytest.raises(NotConvergedError, match="nan"):
-        ConjugateGradient(rank=0).factor(Broken(), 1.0).solve(torch.ones(2, 3, dtype=torch.float64))
+        ConjugateGradient(rank=0).factor(broken, 1.0).solve(torch.ones(2, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("size", [2.0**-40, 1.0, 2.0**40])
+@pytest.mark.parametrize("solver", [Cholesky(), Eigen(), PseudoInverse(most=0)], ids=repr)
+def test_a_singular_curvature_is_refused_and_a_regular_one_inverted_in_any_units(solver, size):
+    spectrum = np.logspace(0, 6, 12)
+    vectors = np.random.default_rng(1).normal(size=(5, 12))
+    regular = size * turned(spectrum)
+    solved, residual = solver.factor(Matrix(regular), 0.0).solve(torch.from_numpy(vectors))
+    np.testing.assert_allclose(solved, vectors @ turned(1 / spectrum) / size, rtol=1e-6, atol=1e-8 / size)
+    assert residual < 1e-6
+    X = np.random.default_rng(2).normal(size=(30, 6))
+    X[:, -1] = X[:, 0]  # features that repeat each other
+    for singular in (X.T @ X, turned([*spectrum, -1e-3]), turned([*spectrum, -1e9])):
+        with pytest.raises(NotPositiveDefiniteError):
+            solver.factor(Matrix(size * singular), 0.0)
+
+
+@pytest.mark.parametrize("solver", [Cholesky(), Eigen(), PseudoInverse(most=0)], ids=repr)
+@pytest.mark.parametrize("entry", [0.0, -2.0])
+@pytest.mark.parametrize("place", range(3))
+def test_a_parameter_that_nothing_bends_or_that_bends_down_is_refused(solver, entry, place):
+    diagonal = np.array([1.0, 3.0, 0.5])
+    diagonal[place] = entry
+    with pytest.raises(NotPositiveDefiniteError):
+        solver.factor(Matrix(np.diag(diagonal)), 0.0)
+    solved = solver.factor(Matrix(np.diag(diagonal)), 2.5).solve(torch.eye(3)).vectors
+    np.testing.assert_allclose(solved, np.diag(1 / (diagonal + 2.5)))
+
+
+def test_a_factor_that_is_no_number_is_refused_even_where_the_factorisation_reports_success(monkeypatch):
+    """As libraries for GPUs may."""
+    whole = torch.linalg.cholesky_ex
+
+    def silent(matrix):
+        factor, failed = whole(matrix)
+        factor[-1] = torch.nan
+        return factor, torch.zeros_like(failed)
+
+    monkeypatch.setattr("torch.linalg.cholesky_ex", silent)
+    with pytest.raises(NotPositiveDefiniteError):
+        Cholesky().factor(Matrix(np.eye(3)), 0.0)
+
+
+@every_solver
+def test_only_iterations_ask_for_the_curvature_again_when_they_solve(solver):
+    curvature = curvature_of("linear")
+    if solver != "Dual":  # which takes the rows of the curvature instead
+        curvature = Matrix(curvature.dense())
+    inverse = SOLVERS[solver].factor(curvature, 0.5)
+    before = getattr(curvature, "asked", 0)
+    inverse.solve(torch.eye(curvature.size, dtype=torch.float64))
+    assert inverse.iterative == (getattr(curvature, "asked", 0) > before)
+    assert inverse.iterative == ("Gradient" in solver)
+
+
+def test_iterations_take_any_sensible_settings_and_no_others():
+    for wrong in ({"tolerance": 0.0}, {"tolerance": 1.0}, {"tolerance": -1e-3}, {"max_steps": 0}, {"rank": -1}):
+        with pytest.raises(SettingError, match="expected 0 < tolerance < 1"):
+            ConjugateGradient(**wrong)
+    wanted = torch.randn(2, 5, generator=generator(0), dtype=torch.float64)
+    inverse = ConjugateGradient(max_steps=1, rank=0).factor(Matrix(3 * np.eye(5)), 1.0)  # one step is enough for it
+    torch.testing.assert_close(inverse.solve(wanted).vectors, wanted / 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_iterations_are_as_exact_as_asked_by_default(dtype):
+    """1e-6, and 1e-4 for products in float32; they stop soon after."""
+    curvature = Matrix(turned(np.logspace(0, 4, 40)))
+    curvature.dtype = dtype
+    wanted = torch.randn(3, 40, generator=generator(0), dtype=torch.float64)
+    residual = ConjugateGradient(rank=0).factor(curvature, 0.0).solve(wanted).residual
+    limit = 1e-4 if dtype == torch.float32 else 1e-6
+    assert limit / 100 < residual <= limit
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+def test_a_preconditioner_of_the_rank_of_the_curvature_leaves_a_few_steps(damping):
+    """Six steep directions over a flat floor take seven steps without one, and two with one."""
+    steep = 10.0 ** np.arange(1, 7)
+    curvature = Matrix(turned([*steep, *np.zeros(34)]))
+    wanted = torch.randn(3, 40, generator=generator(0), dtype=torch.float64)
+    if damping == 0:  # nothing can be solved outside the steep directions
+        wanted = curvature.product(wanted)
+    solved = ConjugateGradient(max_steps=2, rank=6).factor(curvature, damping).solve(wanted).vectors
+    expected = wanted.numpy() @ turned([*(1 / (steep + damping)), *np.full(34, 1 / damping if damping else 0.0)])
+    np.testing.assert_allclose(solved, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+    with pytest.raises(NotConvergedError):
+        ConjugateGradient(max_steps=2, rank=0).factor(curvature, damping).solve(wanted)
+
+
+def test_sampling_by_iterations_needs_a_root_and_a_diagonal_penalty():
+    case = cases.linear()
+    coupled = case.wrap(l2=None, penalty=lambda named: named["weight"].sum().square())
+    rows, model = training_rows((case.X, case.y), coupled)
+    for curvature in (curvature_of("linear", "Hessian"), rue.curvature.GaussNewton().at(model, rows)):
+        with pytest.raises(SettingError, match="sampling without a dense matrix"):
+            ConjugateGradient().factor(curvature, 1.0).sample(2, generator(0))
+
+
+def test_a_penalty_that_couples_parameters_is_not_damped_where_it_need_not_be():
+    case = cases.linear()
+    coupled = case.wrap(l2=None, penalty=lambda named: named["weight"].sum().square())
+    rows, model = training_rows((case.X, case.y), coupled)
+    curvature = rue.curvature.GaussNewton().at(model, rows)
+    for solver in (None, ConjugateGradient(1e-10)):
+        inverse, damped = invert(curvature, None, solver)
+        assert damped.value == 0
+        np.testing.assert_allclose(
+            inverse.solve(torch.eye(4)).vectors, np.linalg.inv(curvature.dense().numpy()), rtol=1e-6, atol=1e-9
+        )
+
+
+def test_iterations_damp_only_where_a_parameter_has_no_penalty(monkeypatch):
+    """They would not notice a singular curvature; a dense matrix shows it, so nothing is damped in advance."""
+    for solver, penalties, damps in (
+        (ConjugateGradient(), 0.3, False),
+        (ConjugateGradient(), {"*weight": 0.3}, True),
+        (None, {"*weight": 0.3}, False),
+    ):
+        damped = invert(curvature_of("convolution", l2=penalties), None, solver).damped
+        assert (damped.value > 0) is damps
+        assert bool(damped.warning) is damps
+    monkeypatch.setattr("rue.core.solve.choice.SMALL", 1)
+    monkeypatch.setattr("rue.core.solve.choice.LARGE", 30)  # below its 58 parameters, above its 24 outputs of rows
+    inverse, damped = invert(curvature_of("convolution", l2={"*weight": 0.3}), None, None)
+    assert damped.value > 0
+    assert not inverse.iterative  # with a damping on every parameter the dual form will do
+
+
+def test_softmax_without_a_penalty_leaves_out_what_moves_no_probability():
+    case = cases.softmax()
+    net = torch.nn.Linear(2, 3).double()
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, -1.0], [0.5, 0.5]]))
+    rows, model = training_rows((case.X, case.y), rue.wrap(net, loss="cross_entropy", l2=0.0))
+    curvature = rue.curvature.GaussNewton().at(model, rows)
+    inverse, damped = invert(curvature, None, None)
+    assert damped.value == 0
+    assert not damped.warning
+    assert inverse.describe() == {"solver": "PseudoInverse", "flat_directions": 3}
+    apart = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]], dtype=torch.float64)
+    J = torch.einsum("ak,ckd->cad", apart, torch.from_numpy(oracles.output_jacobian(net, case.X))).flatten(0, 1)
+    wanted = J.numpy() @ np.linalg.pinv(curvature.dense().numpy()) @ J.numpy().T
+    np.testing.assert_allclose(inverse.solve(J).vectors @ J.T, wanted, atol=1e-9)
+    for solver in (Cholesky(), ConjugateGradient()):  # a solver that was asked for is damped instead
+        assert invert(curvature, None, solver).damped.value > 0
+
+
+def test_a_curvature_without_any_bend_is_refused_by_iterations():
+    with pytest.raises(NotPositiveDefiniteError):
+        ConjugateGradient(rank=0).factor(Matrix(np.zeros((3, 3))), 0.0).solve(torch.ones(1, 3))
+
+
+def test_dampings_take_positive_numbers_and_no_others():
+    for value in (-1e-9, float("inf"), float("nan")):
+        with pytest.raises(SettingError, match="finite number of at least 0"):
+            Fixed(value)
+    assert Fixed(0)(curvature_of("linear")).value == 0
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(SettingError, match="floor must be above 0"):
+            SmallestEigenvalue(wrong)
+        with pytest.raises(SettingError, match="fraction must be above 0"):
+            MeanFraction(wrong)
+
+
+def test_a_model_is_too_large_where_neither_its_parameters_nor_its_outputs_of_rows_fit(monkeypatch):
+    case = cases.convolution()  # 58 parameters, 24 outputs of 12 rows
+    rows, model = training_rows((case.X, case.y), case.wrap())
+    for limit, beyond in ((23, True), (24, False), (57, False), (58, False)):
+        monkeypatch.setattr("rue.core.solve.choice.LARGE", limit)
+        assert too_large(model, rows) is beyond
+    case = cases.linear()  # 4 parameters, 24 rows
+    rows, model = training_rows((case.X, case.y), case.wrap())
+    for limit, beyond in ((3, True), (4, False)):
+        monkeypatch.setattr("rue.core.solve.choice.LARGE", limit)
+        assert too_large(model, rows) is beyond
+
+
+def test_the_dual_form_is_no_more_exact_than_rounding_allows():
+    """A hundred rows, nearly copies of each other, far steeper than the penalty: what rounding leaves is no failure."""
+    rng = np.random.default_rng(0)
+    X = 1e3 * (rng.normal(size=(1, 150)) + 1e-3 * rng.normal(size=(100, 150)))
+    net = torch.nn.Linear(150, 1, bias=False).double()
+    rows, model = training_rows((X, rng.normal(size=100)), rue.wrap(net, loss="squared_error", l2=1e-3))
+    vectors = torch.from_numpy(rng.normal(size=(4, 150)))
+    solved = Dual().factor(rue.curvature.GaussNewton().at(model, rows), 0.0).solve(vectors).vectors
+    across = vectors - vectors @ torch.from_numpy(np.linalg.pinv(X) @ X)  # the penalty alone bends these directions
+    np.testing.assert_allclose(across @ solved.T, across @ vectors.T / 1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("d", [3, 40])
+def test_a_direction_is_flat_relative_to_the_steepest_one(d):
+    """Equal correlations: one eigenvalue of about d, all others 1 − r; each parameter in units of its own."""
+    units = np.logspace(-3, 3, d)
+    for share, flat in ((1e-7, 0), (3e-11, 0), (3e-12, d - 1), (0.0, d - 1)):
+        matrix = (np.ones((d, d)) * (1 - share * d) + share * d * np.eye(d)) * np.outer(units, units)
+        if flat:
+            with pytest.raises(NotPositiveDefiniteError, match=f"{flat} of {d} directions"):
+                PseudoInverse(most=flat - 1).factor(Matrix(matrix), 0.0)
+        assert PseudoInverse(most=flat).factor(Matrix(matrix), 0.0).describe()["flat_directions"] == flat
+
+
+def test_the_pseudo_inverse_is_exact_for_what_flat_directions_do_not_move():
+    """Features that repeat each other, and one that is always zero, in units of their own."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 3)) @ rng.normal(size=(3, 5)) * np.array([1e-4, 1.0, 1e3, 1.0, 10.0])
+    X = np.hstack([X, np.zeros((20, 1))])
+    inverse = PseudoInverse(most=3).factor(Matrix(X.T @ X), 0.0)
+    hat = X @ np.linalg.pinv(X)
+    solved, residual = inverse.solve(torch.from_numpy(X))
+    np.testing.assert_allclose(solved.numpy() @ X.T, hat, atol=1e-9)
+    assert residual < 1e-9
+    moved = inverse.sample(40_000, generator(0)).numpy() @ X.T
+    error = np.sqrt((hat**2 + np.outer(np.diag(hat), np.diag(hat))) / len(moved))
+    assert (np.abs(np.cov(moved.T) - hat) < 5 * error).all()
+    for few in (0, 2):
+        with pytest.raises(NotPositiveDefiniteError, match="3 of 6 directions"):
+            PseudoInverse(most=few).factor(Matrix(X.T @ X), 0.0)
+    with pytest.raises(NotPositiveDefiniteError):
+        PseudoInverse().factor(Matrix(turned([1.0, 2.0, -1e-6])), 0.0)

@@ -14,8 +14,8 @@ import cases
 import oracles
 import rue
 from rue.auditing.trained import Solved
-from rue.core.influence import pull_root
-from rue.core.resample import Jackknife, Multinomial, Poisson
+from rue.core.influence import pull_root, pull_root_fits
+from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
 from rue.core.solve import Fixed, MeanFraction
 from rue.core.solve.choice import invert
 from rue.data.rows import training_rows
@@ -117,6 +117,53 @@ def test_condensing_many_gradients_into_d_rows_changes_nothing(units):
     L = oracles.gradient_matrix(case.module, case.row_loss, case.X, case.y)
     expected = oracles.closed_form(oracles.output_jacobian(case.module, case.X_new), H, L)
     np.testing.assert_allclose(audit.covariance, expected, rtol=1e-8)
+
+
+def least_squares_rows(n, units, group=None):
+    """A linear model of features in these units, the last of which is always zero, and the gradients L (n, d)."""
+    rng = np.random.default_rng(n)
+    X = np.hstack([rng.normal(size=(n, len(units))) * units, np.zeros((n, 1))])
+    y, weight = rng.normal(size=n), rng.uniform(0.5, 2.0, size=n)
+    net = torch.nn.Linear(X.shape[1], 1, bias=False).double()
+    with torch.no_grad():
+        net.weight.zero_()
+    data = rue.Data(X, y, weight=weight, group=group)
+    rows, model = training_rows(data, rue.wrap(net, loss="squared_error", l2=1.0))
+    return rows, model, -(weight * y)[:, None] * X
+
+
+@pytest.mark.parametrize("resampler", [Multinomial(), BayesianBootstrap(), Poisson(), Jackknife()], ids=repr)
+@pytest.mark.parametrize("n", [7, 10, 30])
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_root_of_resampled_gradients_is_short_and_exact_in_any_units(resampler, n, size):
+    """Features from 1e-9 to 1e9: every entry of FᵀF = Lᵀ Cov[w] L is right, relative to its own units."""
+    group = np.random.default_rng(1).permutation(np.arange(n) // size)
+    rows, model, L = least_squares_rows(n, np.array([1.0, 1e-9, 1e9]), None if size == 1 else group)
+    root = pull_root(model, rows, resampler, None).numpy()
+    summed = np.zeros((len(np.unique(group)), L.shape[1]))
+    np.add.at(summed, group, L)
+    u = len(summed)
+    scale, shared = {
+        "Multinomial()": (1.0, 1.0),
+        "BayesianBootstrap()": (u / (u + 1), 1.0),
+        "Poisson()": (1.0, 0.0),
+        "Jackknife()": (u / (u - 1), 1.0),
+    }[repr(resampler)]
+    wanted = summed.T @ (scale * (np.eye(u) - shared / u)) @ summed
+    unit = np.array([1.0, 1e-9, 1e9, 1.0])
+    np.testing.assert_allclose(root.T @ root / np.outer(unit, unit), wanted / np.outer(unit, unit), atol=1e-11 * n)
+    assert len(root) <= min(u, 2 * len(unit))
+
+
+@pytest.mark.parametrize("n", [7, 50])
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_root_of_resampled_gradients_fits_where_there_is_room_for_it(n, size, monkeypatch):
+    """Not where it could not even be stored once, and always where it could be stored a hundred times."""
+    rows, model, L = least_squares_rows(n, np.ones(3), None if size == 1 else np.arange(n) // size)
+    stored = 8 * L.shape[1] * (min(n, 2 * L.shape[1]) if size == 1 else len(range(0, n, size)))
+    for room, fits in ((stored - 1, False), (100 * stored, True)):
+        monkeypatch.setattr("rue.core.influence.free_bytes", lambda _, room=room: room)
+        assert pull_root_fits(model, rows) is fits
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -7,6 +7,10 @@ def check_level(name: str, level: float, wrong: type[RueError] = SettingError) -
     """Raise `wrong` if a level, a confidence or a rate is not strictly between 0 and 1.
 
     >>> check_level("level", 0.9)
+    >>> check_level("level", 95)
+    Traceback (most recent call last):
+        ...
+    rue.core.errors.SettingError: level is 95, expected strictly between 0 and 1; write 95 % as 0.95
     """
     if not 0 < level < 1:
         percent = level if 1 < level < 100 else 90

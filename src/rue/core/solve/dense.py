@@ -65,7 +65,7 @@ class Cholesky:
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the damped matrix."""
         matrix = damped_matrix(curvature, damping)
-        scale = matrix.diagonal().clamp_min(0).sqrt()
+        scale = matrix.diagonal().sqrt()
         factor, failed = torch.linalg.cholesky_ex(matrix / torch.outer(scale, scale))
         flat = float(factor.diagonal().square().min()) <= curvature.size * torch.finfo(torch.float64).eps
         if int(failed) or flat or not bool(torch.isfinite(factor).all()):
