@@ -122,13 +122,18 @@ def test_along_all_directions_the_penalty_is_that_of_the_parameters(bias):
     torch.testing.assert_close(seen.jacobian(case.X_new), wanted)
 
 
-def test_the_centre_of_a_projection_is_where_its_penalty_is_least():
-    """Along fewer directions than parameters, with one penalty for all: no step along them brings it closer."""
+@pytest.mark.parametrize("l2", [2.0, {"0.*": 3.0, "2.weight": 0.2, "2.bias": 7.0}])
+def test_the_penalty_along_few_directions_is_that_of_the_parameters_there(l2):
+    """Steps along the directions cost what they cost the parameters, also where each has a penalty of its own."""
     case = cases.CASES["softplus"]()
-    rows, model = training_rows((case.X, case.y), case.wrap(l2=2.0))
+    rows, model = training_rows((case.X, case.y), case.wrap(l2=l2))
     seen = Projection(size=5).view(model.core, rows)
-    away = np.linalg.lstsq(seen.directions.numpy().T, -model.theta.numpy(), rcond=None)[0]
-    np.testing.assert_allclose(seen.centre, away, rtol=1e-8)
-    z = seen.theta.clone().requires_grad_()
-    seen.penalty(z).backward()
-    np.testing.assert_allclose(z.grad, seen.directions.numpy() @ (2.0 * model.theta.numpy()), rtol=1e-8)
+    z = torch.randn(5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    wanted = torch.stack([model.penalty(model.theta + part @ seen.directions) for part in z]) - model.penalty(
+        model.theta
+    )
+    steps = torch.stack([seen.penalty(part) for part in z]) - seen.penalty(seen.theta)
+    torch.testing.assert_close(steps, wanted, rtol=1e-6, atol=0)
+    at = seen.centre.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(model.penalty(model.theta + at @ seen.directions), at)
+    np.testing.assert_allclose(slope, 0, atol=1e-6)  # nowhere along the directions is it smaller

@@ -61,7 +61,7 @@ class Projection:
         scale = torch.where(diagonal > 0, diagonal, torch.inf).rsqrt()
         directions = self._directions(core, data, scale) if bool(scale.any()) else core.theta.new_zeros(0, d)
         z = torch.zeros(len(directions) + len(free), dtype=core.theta.dtype, device=place)
-        return ProjectedObjective(core, z, directions, free.to(place), float(penalised))
+        return ProjectedObjective(core, z, directions, free.to(place), diagonal, float(penalised))
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the projected matrix."""
@@ -91,6 +91,7 @@ class ProjectedObjective:
     theta: Tensor = field(repr=False)  # zeros (r,)
     directions: Tensor = field(repr=False)  # (r − f, d)
     free: Tensor = field(repr=False)  # (f,), the parameters that keep a direction of their own
+    diagonal: Tensor = field(repr=False)  # (d,), the penalty's curvature, in whose units the directions are orthonormal
     weight: float  # of the penalty ½‖z − centre‖² along `directions`: 1, or 0 without a penalty
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
@@ -116,18 +117,11 @@ class ProjectedObjective:
 
     @cached_property
     def centre(self) -> Tensor:
-        """The z (r,) whose parameters are nearest to the inner centre, by least squares.
-
-        The directions are not orthonormal where penalties differ, and they are zero at the free parameters.
-        """
+        """The z (r,) where the penalty is least: the inner centre in the coordinates of the directions."""
         away = (self.inner.centre - self.inner.theta).double()
-        gram = away.new_zeros(len(self.directions), len(self.directions))
-        moved = away.new_zeros(len(self.directions))
-        for columns in torch.arange(len(away), device=away.device).split(COLUMNS):
-            block = self.directions[:, columns].double()
-            gram += block @ block.T
-            moved += block @ away[columns]
-        along = torch.linalg.pinv(gram, hermitian=True) @ moved
+        pulled, along = self.diagonal * away, away.new_zeros(len(self.directions))
+        for columns in torch.arange(len(away), device=away.device).split(COLUMNS):  # avoids a second float64 copy
+            along += self.directions[:, columns].double() @ pulled[columns]
         return torch.cat([along, away[self.free]]).to(self.theta)
 
     @property
