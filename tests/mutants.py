@@ -98,14 +98,23 @@ TESTS = {
 # Changes that no test can see: the file, a pattern of the changed line, what it becomes, and why nothing follows.
 EQUIVALENT: tuple[tuple[str, str, str, str], ...] = (
     ("core/classify.py", "alternatives(decision, shares, logits.shape[-1])", "", "logits have two axes"),
-    ("core/classify.py", "logs.gather(-1, targets.unsqueeze(-1))", "", "labels have one axis"),
     ("core/curvature.py", "if apart > ASYMMETRY[dtype]", ">=", "two real numbers are never equal"),
     ("core/curvature.py", "irregular = torch.randn(d, generator=generator(0)", "1", "another seed of a probe"),
     ("core/derivatives.py", "is_grads_batched=True", "False", "torch raises, and the loop gives the same numbers"),
     ("core/derivatives.py", "row < WIDE_ROW_BYTES", "[<>]=", "the size of a chunk"),
-    ("core/solve/dense.py", "if residual <= TOLERANCE", "<", "two real numbers are never equal"),
+    ("core/derivatives.py", "k if k <= FEW else 1", "<", "the size of a chunk"),
+    (
+        "core/derivatives.py",
+        "vmap(pull, in_dims=(None, 0, 0))",
+        "1",
+        "torch raises, and the loop gives the same numbers",
+    ),
+    ("core/solve/dense.py", "residual <= TOLERANCE", "<", "two real numbers are never equal"),
     ("core/solve/dual.py", "curvature.rank * curvature.size * 8 > room", ">=", "an estimate of memory"),
     ("core/solve/dual.py", "room // 4", "5", "the size of a block"),
+    ("core/solve/dual.py", "+ block.nbytes > limit", "-", "the size of a block"),
+    ("core/one_step.py", "count = data.n * outputs(", "/", "an estimate of memory"),
+    ("core/one_step.py", "COPIES * 8 * count", "/|9", "an estimate of memory"),
     ("core/solve/nystrom.py", "image + shift * basis", "-", "rounding in a preconditioner"),
     ("calibrate/doubts.py", "sizes.fitted > WORSE * sizes.spread", ">=", "two real numbers are never equal"),
     ("calibrate/leaving_one_out.py", "if share <= WARNED_OF", "<", "two real numbers are never equal"),
@@ -116,7 +125,6 @@ EQUIVALENT: tuple[tuple[str, str, str, str], ...] = (
     ("calibrate/variance.py", "1 / len(terms)", "2", "the start of an optimiser"),
     ("calibrate/left_out/rest.py", "2 * model.theta", "3", "any other parameters show whether a model is linear"),
     ("methods/integrated/mc_dropout.py", "noise=False, predictor=assess.mean", "True", "assessments carry their noise"),
-    ("methods/nearest_neighbours.py", ".sum(-1).sqrt()", "", "there are two axes"),
     ("methods/resampled.py", "torch.eye(share.shape[-1]", "", "the last two axes are equal"),
 )
 

@@ -35,6 +35,7 @@ OTHER_NAME = {
     "sum": "mean",
     "mean": "sum",
 }
+AXES = {"unsqueeze", "squeeze", "sum", "mean", "max", "min", "argmax", "argmin", "any", "all", "softmax", "gather"}
 LIMITS = {"clamp", "clamp_min", "clamp_max", "clip"}
 WORDS = {"__repr__", "__str__", "describe"}
 SPOKEN = {"warn"}  # calls whose arguments are read by people
@@ -182,8 +183,9 @@ class _Sites(ast.NodeVisitor):
             end = self._end(node.func)
             self._add(end - len(name), end, name, OTHER_NAME[name], node.func.end_lineno or node.lineno)
         self.visit(node.func)
-        for argument in node.args:
-            self.visit(argument)
+        for place, argument in enumerate(node.args):
+            if not (name in AXES and place == 0 and isinstance(node.func, ast.Attribute) and _from_the_end(argument)):
+                self.visit(argument)
         for keyword in node.keywords:
             if keyword.arg not in SETTINGS and name != "track":
                 self.visit(keyword.value)
@@ -257,3 +259,8 @@ def sized_lines(source: bytes) -> set[int]:
             if numbers and (sized or (power and all(isinstance(value, int) for value in numbers))):
                 lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
+
+
+def _from_the_end(node: ast.expr) -> bool:
+    """Whether an axis is counted from the end: without the minus it is the same axis of most tensors."""
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
