@@ -35,6 +35,7 @@ from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.progress import track
 from rue.core.resample import untouched
+from rue.core.schema import is_frame
 from rue.data.rows import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
@@ -70,9 +71,15 @@ class Auditor:
 
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
+        inputs = self.model.aligned(inputs)
         plain, response = self._of_outputs(inputs), self.model.response
         audit = plain if response is None else responded(plain, response, self._encoded)
-        return replace(audit, prediction=self._answers(inputs, plain.outputs), explainer=partial(self._explain, inputs))
+        return replace(
+            audit,
+            prediction=self._answers(inputs, plain.outputs),
+            explainer=partial(self._explain, inputs),
+            index=getattr(inputs, "index", None) if is_frame(inputs) else None,
+        )
 
     def _of_outputs(self, inputs: Any) -> Audit:
         """The audit of the model's outputs, before an estimator turns them into predictions."""
