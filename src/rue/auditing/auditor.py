@@ -22,8 +22,9 @@ from rue.auditing.result import Audit
 from rue.auditing.spread import Spread
 from rue.auditing.trained import Trained
 from rue.checks.asked import asked
-from rue.checks.check import CheckUp
+from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import check_up
+from rue.checks.duplicates import duplicates
 from rue.checks.subject import Audited, Subject
 from rue.core.arrays import Array
 from rue.core.classify import averaged, epistemic, flip_probability, probability
@@ -127,12 +128,23 @@ class Auditor:
         All variances are multiplied by one number, so that rankings do not change. `audit.interval` becomes split
         conformal, by group if the held-out rows have groups; for a classifier, `audit.prediction_set` does.
         """
-        return self._held_out(X, y, group, stopping=False)
+        calibrated = self._held_out(X, y, group, stopping=False)
+        self._refuse_training_rows(X)
+        return calibrated
 
     def validated(self, validation: Any) -> "Auditor":
         """Like `calibrate`, with validation rows (X, y) on which training may have been stopped early."""
         X, y = pair(validation)
         return self._held_out(X, y, None, stopping=True)
+
+    def _refuse_training_rows(self, X: Any) -> None:
+        """Raise if more of these rows are training rows than chance explains: they would guarantee nothing."""
+        found = duplicates(Subject(self.model, self.trained.data, audited=Audited.of(X)))
+        if isinstance(found, Check) and found.light == "red":
+            raise DataError(
+                f"{found.value:.0%} of the rows to calibrate by have the features of a training row, the first being "
+                f"row {found.rows[0]}: intervals by rows that were trained on guarantee nothing; hold other rows out"
+            )
 
     def _held_out(self, X: Any, y: Any, group: Any, stopping: bool) -> "Auditor":
         if self.model.family.decision is not None:
