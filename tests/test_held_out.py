@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.linear_model import Ridge
 from torch.utils.data import DataLoader, TensorDataset
 
 import rue
@@ -252,3 +253,18 @@ def test_held_out_intervals_cover_as_guaranteed():
         lower, upper, _ = auditor.calibrate(X[80:139], y[80:139]).audit(X[139:]).interval(0.9)
         inside.append(((lower <= y[139:]) & (y[139:] <= upper)).mean())
     assert abs(np.mean(inside) - 54 / 60) < 0.03  # exact for continuous scores; standard error about 0.006
+
+
+def test_rows_that_were_trained_on_are_refused():
+    """All of them, or a tenth among others; where training rows equal one another, equal rows are chance."""
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(90, 3)), draw.normal(size=90)
+    new = draw.normal(size=(50, 3))
+    auditor = rue.CalibratedRUE().fit(rue.wrap(Ridge().fit(X, y)), (X, y))
+    for rows in (X, np.vstack([new[:45], X[:5]])):
+        with pytest.raises(rue.errors.DataError, match="have the features of a training row, the first being row"):
+            auditor.calibrate(rows, np.zeros(len(rows)))
+    assert auditor.calibrate(new, np.zeros(50)).audit(new).interval().guarantee.promise == "guaranteed"
+    coarse = draw.integers(0, 2, size=(90, 3)).astype(float)
+    auditor = rue.CalibratedRUE().fit(rue.wrap(Ridge().fit(coarse, y)), (coarse, y))
+    auditor.calibrate(draw.integers(0, 2, size=(50, 3)).astype(float), draw.normal(size=50))

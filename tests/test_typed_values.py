@@ -39,14 +39,14 @@ def test_intervals_say_what_they_promise(auditor):
     assert plain.interval(by="jackknife+").guarantee.promise == "approximate"
     assert plain.interval(by="full conformal").guarantee.promise == "approximate"
     assert plain.interval(by="distribution").guarantee.promise == "none"
-    assert auditor.calibrate(X, y + 0.1).audit(X).interval().guarantee.promise == "guaranteed"
+    assert auditor.calibrate(X + 0.01, y + 0.1).audit(X).interval().guarantee.promise == "guaranteed"
     assert auditor.validated((X, y + 0.1)).audit(X).interval().guarantee.promise == "approximate"
 
 
 def test_the_promise_of_several_outputs_outlives_the_remark():
     targets = np.stack([y, X[:, 1] + 0.1 * y], axis=1)
     two = rue.LinearRUE().fit(rue.wrap(Ridge().fit(X, targets)), (X, targets))
-    said = two.calibrate(X, targets + 0.1).audit(X).interval().guarantee
+    said = two.calibrate(X + 0.01, targets + 0.1).audit(X).interval().guarantee
     assert said.endswith("for each output by itself")
     assert said.holds
 

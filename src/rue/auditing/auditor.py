@@ -22,8 +22,9 @@ from rue.auditing.result import Audit
 from rue.auditing.spread import Spread
 from rue.auditing.trained import Trained
 from rue.checks.asked import asked
-from rue.checks.check import CheckUp
+from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import check_up
+from rue.checks.duplicates import duplicates
 from rue.checks.subject import Audited, Subject
 from rue.core.arrays import Array
 from rue.core.classify import averaged, epistemic, flip_probability, probability
@@ -35,6 +36,7 @@ from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.progress import track
 from rue.core.resample import untouched
+from rue.core.schema import is_frame
 from rue.data.rows import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
@@ -70,9 +72,15 @@ class Auditor:
 
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
+        inputs = self.model.aligned(inputs)
         plain, response = self._of_outputs(inputs), self.model.response
         audit = plain if response is None else responded(plain, response, self._encoded)
-        return replace(audit, prediction=self._answers(inputs, plain.outputs), explainer=partial(self._explain, inputs))
+        return replace(
+            audit,
+            prediction=self._answers(inputs, plain.outputs),
+            explainer=partial(self._explain, inputs),
+            index=getattr(inputs, "index", None) if is_frame(inputs) else None,
+        )
 
     def _of_outputs(self, inputs: Any) -> Audit:
         """The audit of the model's outputs, before an estimator turns them into predictions."""
@@ -120,12 +128,23 @@ class Auditor:
         All variances are multiplied by one number, so that rankings do not change. `audit.interval` becomes split
         conformal, by group if the held-out rows have groups; for a classifier, `audit.prediction_set` does.
         """
-        return self._held_out(X, y, group, stopping=False)
+        calibrated = self._held_out(X, y, group, stopping=False)
+        self._refuse_training_rows(X)
+        return calibrated
 
     def validated(self, validation: Any) -> "Auditor":
         """Like `calibrate`, with validation rows (X, y) on which training may have been stopped early."""
         X, y = pair(validation)
         return self._held_out(X, y, None, stopping=True)
+
+    def _refuse_training_rows(self, X: Any) -> None:
+        """Raise if more of these rows are training rows than chance explains: they would guarantee nothing."""
+        found = duplicates(Subject(self.model, self.trained.data, audited=Audited.of(X)))
+        if isinstance(found, Check) and found.light == "red":
+            raise DataError(
+                f"{found.value:.0%} of the rows to calibrate by have the features of a training row, the first being "
+                f"row {found.rows[0]}: intervals by rows that were trained on guarantee nothing; hold other rows out"
+            )
 
     def _held_out(self, X: Any, y: Any, group: Any, stopping: bool) -> "Auditor":
         if self.model.family.decision is not None:

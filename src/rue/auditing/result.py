@@ -38,6 +38,7 @@ class Audit:
     numbers: Numbers | None = field(default=None, repr=False)
     classification: Classes | None = field(default=None, repr=False)
     explainer: Callable[..., Explanation | Explanations] | None = field(default=None, repr=False)
+    index: "pd.Index | None" = field(default=None, repr=False)  # of the audited table, for `to_frame`
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -243,7 +244,7 @@ class Audit:
             columns["scarce"] = self.scarce
         columns["score"] = self.score
         columns["percentile"] = 100 * pd.Series(self.score).rank(pct=True).to_numpy()
-        return pd.DataFrame(columns)
+        return pd.DataFrame(columns, index=self.index)
 
     def errors(self, y: ArrayLike) -> Array:
         """Targets minus predictions, (m, k), of an audit with a predictive distribution."""

@@ -62,13 +62,17 @@ def run(order: Order) -> Report:
     train, audited = (
         _indexed(frame, order.identity, path) for frame, path in ((train, order.train), (audited, order.audited))
     )
-    features = [name for name in train.columns if name not in (order.target, *order.drop)]
+    model = best_known(wrap(load(order.model), loss=order.loss, l2=order.l2, reduction=order.reduction))
+    named = [name for name in train.columns if name not in (order.target, *order.drop)]
+    features = [name for name in named if model.schema is None or model.schema.takes(name)]
     lacking = [str(name) for name in features if name not in audited]
     if lacking:
         raise DataError(f"{order.audited} lacks the columns {', '.join(lacking)} of {order.train}; add or --drop them")
     X, X_new, unknown = _prepared(train[features], audited[features], order)
-    model = best_known(wrap(load(order.model), loss=order.loss, l2=order.l2, reduction=order.reduction))
     auditor = best_method(model).fit(model, (X, train[order.target]))
+    unused = [str(name) for name in named if name not in features]
+    if unused:
+        unknown.append(f"the model was not trained with {listing(unused)}, left out of {order.train.name}")
     auditor = replace(auditor, facts={**auditor.facts, "warnings": (*auditor.facts["warnings"], *unknown)})
     return report(
         auditor,
@@ -141,7 +145,7 @@ def _table(path: Path) -> "pd.DataFrame":
     if path.suffix not in (".csv", ".parquet"):
         raise InputError(f"{path} is no table that can be read; give a .csv or a .parquet file")
     try:
-        frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+        frame = _csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
     except ImportError as error:
         raise InputError(
             f"{path} needs a library to read Parquet ({error}); pip install pyarrow, or give CSV"
@@ -151,6 +155,18 @@ def _table(path: Path) -> "pd.DataFrame":
     if frame.empty:
         raise DataError(f"{path} has no rows; give at least one below the names of the columns")
     return frame
+
+
+def _csv(path: Path) -> "pd.DataFrame":
+    """A table of CSV; in columns of text only empty cells are missing, because NA may be a category there."""
+    import pandas as pd
+
+    frame = pd.read_csv(path)
+    text = [name for name in frame.columns if frame[name].dtype.kind not in "fiub" and frame[name].isna().any()]
+    if not text:
+        return frame
+    again = pd.read_csv(path, usecols=text, keep_default_na=False, na_values=[""])
+    return frame.assign(**{name: again[name] for name in text})
 
 
 def _indexed(frame: "pd.DataFrame", identity: str | None, path: Path) -> "pd.DataFrame":

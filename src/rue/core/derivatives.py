@@ -4,7 +4,6 @@ Derivatives are taken in the model's dtype; sums over rows are kept in float64. 
 vectorised over rows (recurrent kernels, data-dependent control flow), a slower loop gives the same numbers.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from rue.core.concepts import Batch, Coupling, Inputs, Objective, Predictor, Tra
 from rue.core.errors import DerivativeError, NumericalError
 from rue.core.memory import kept, reading
 from rue.core.nested import leaves, map_leaves, take
+from rue.core.process import ignoring
 from rue.core.progress import track
 
 CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the processor's cache
@@ -23,6 +23,10 @@ CUDA_CHUNK_BYTES = 2**28  # the same on a GPU, which is faster with larger piece
 WIDE_ROW_BYTES = 2**20  # from this size on, a row of the Jacobian does not fit the cache,
 WIDE_CHUNK_BYTES = 2**26  # and larger chunks cost less per row
 FEW = 16  # number of outputs up to which a closed-form Jacobian is the cheapest way to compute Jᵀu
+SLOWER = (  # warnings of torch itself
+    "There is a performance drop",  # the numbers are right, only slower
+    "`torch.jit.script`",  # forward derivatives use it inside torch
+)
 VECTORS = 32  # in one block of curvature products: 8 to 32 were the fastest
 
 
@@ -306,9 +310,7 @@ def _pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
 def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
     """Try the vectorised form, else the loop; a failure of the loop is raised."""
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "There is a performance drop")  # the numbers are right, only slower
-            warnings.filterwarnings("ignore", "`torch.jit.script`")  # forward derivatives use it inside torch itself
+        with ignoring(*SLOWER):
             return at_once(argument)
     except torch.OutOfMemoryError as error:
         raise NumericalError(

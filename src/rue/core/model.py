@@ -21,6 +21,7 @@ from rue.core.concepts import (
     TrainingSet,
 )
 from rue.core.errors import ModelError
+from rue.core.schema import Schema
 
 Batches = Callable[["Model"], Iterator[Batch]]
 """A function that reads all training rows with a model, batch by batch."""
@@ -47,6 +48,7 @@ class Model:
         default=None, repr=False
     )  # makes a smaller core that is enough for a spread
     blind: str | None = field(default=None, repr=False)  # why its parts cannot give honest left-out errors
+    schema: Schema | None = field(default=None, repr=False)  # columns the model remembers; then of its training table
     balanced_by: str | None = None  # the class weights of training, where the labels alone do not determine them
 
     @property
@@ -96,11 +98,15 @@ class Model:
 
     def answer(self, inputs: Any) -> NDArray[Any] | None:
         """The user's own prediction for raw inputs; None where the outputs are the predictions."""
-        return None if self.boundary.answer is None else self.boundary.answer(inputs)
+        return None if self.boundary.answer is None else self.boundary.answer(self.aligned(inputs))
 
     def read(self, inputs: Any) -> Inputs:
         """Turn raw inputs into tensors that `predict` takes."""
-        return self.boundary.read(self.behind or self.core, inputs)
+        return self.boundary.read(self.behind or self.core, self.aligned(inputs))
+
+    def aligned(self, inputs: Any) -> Any:
+        """A frame with the columns of training, in their order and with their categories; other inputs unchanged."""
+        return inputs if self.schema is None else self.schema.aligned(inputs)
 
     def read_targets(self, targets: Any) -> Any:
         """Turn raw targets into what `loss` takes."""

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from rue.core.concepts import Batch, Inputs
 from rue.core.errors import DataError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, take
+from rue.core.schema import fitted_schema
 from rue.models.admission import admit
 
 BATCH_BYTES = 2**24  # of inputs read at once
@@ -63,6 +64,8 @@ class Rows:
 def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     """Read the training data with a model, and bind the model to it."""
     data = _as_data(data)
+    model = replace(model, schema=fitted_schema(data.X, model.schema))
+    data = replace(data, X=model.aligned(data.X))
     read, ids, source_rows = _open(data, model)
     n = len(ids)
     if n < 2:

@@ -32,19 +32,6 @@ def stored(path: Path) -> bytes:
         raise ModelError(f"{path} cannot be read ({error.strerror}); give the path of a stored model") from error
 
 
-def named(raw: Any, names: Sequence[str], where: str) -> Any:
-    """A frame with the columns that a stored model was trained on, in its order; arrays are taken by position."""
-    if not hasattr(raw, "columns"):
-        return raw
-    own = [str(name).replace(" ", "_") for name in raw.columns]
-    if not names or own == list(names) or not set(own) & set(names):
-        return raw  # the same names, or generic ones (Column_0, f0)
-    missing = [name for name in names if name not in own]
-    if missing:
-        raise DataError(f"{where} was trained on columns that the inputs lack: {', '.join(missing[:5])}")
-    return raw[[raw.columns[own.index(name)] for name in names]]
-
-
 def recoded(raw: Any, categories: Sequence[Sequence[Any]]) -> Any:
     """A frame whose categorical columns have the codes they had in training."""
     categorical = [name for name in getattr(raw, "columns", []) if hasattr(raw[name], "cat")]

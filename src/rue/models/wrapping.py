@@ -6,11 +6,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rue.core.errors import ModelError, OpaqueError, SettingError
 from rue.core.model import Model
+from rue.core.schema import remembered
 from rue.losses import Loss
 from rue.losses.stated import Reduction
 from rue.models import black_box
@@ -81,7 +83,8 @@ def wrap(
         if not predicts(model):
             raise
         wrapped = black_box.read(model, loss, l2, str(error))
-    return wrapped if wrapped.boundary.answer is None else replace(wrapped, estimator=model)
+    named = replace(wrapped, schema=wrapped.schema or remembered(column_names(model)))
+    return named if named.boundary.answer is None else replace(named, estimator=model)
 
 
 def best_known(model: Model, asked: bool = False) -> Model:
@@ -92,7 +95,7 @@ def best_known(model: Model, asked: bool = False) -> Model:
     why = "copies, witnesses or validation rows were asked for" if asked and not model.family.joint else _blind(model)
     if why is None or not predicts(model.estimator):
         return model
-    return black_box.read(model.estimator, None, None, why)
+    return replace(black_box.read(model.estimator, None, None, why), schema=model.schema)
 
 
 def _blind(model: Model) -> str | None:
@@ -101,6 +104,16 @@ def _blind(model: Model) -> str | None:
     if model.family.grown and not model.family.gaussian and model.family.decision is None:
         return "other rows would have grown other trees, and its loss is not squared error"
     return None
+
+
+def column_names(model: Any) -> tuple[str, ...]:
+    """The names of the columns that an estimator was trained with, where it keeps them."""
+    for name in ("feature_names_in_", "feature_name_", "feature_names_", "feature_names", "feature_name"):
+        names = getattr(model, name, None)
+        names = names() if name == "feature_name" and callable(names) else names
+        if isinstance(names, list | tuple | np.ndarray) and len(names):
+            return tuple(str(part) for part in names)
+    return ()
 
 
 def adapter(model: Any) -> str:

@@ -1,12 +1,12 @@
 """Baselines that the score is compared with: simpler scores of the same predictions, from the same training rows."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rue.core.arrays import Array
 from rue.core.errors import RueError, RueWarning
+from rue.core.process import ignoring
 from rue.core.progress import track
 from rue.methods import Confidence, ErrorForest, KernelDensity, NearestNeighbours
 from rue.reports.case import Case
@@ -41,8 +41,7 @@ def rivals(case: Case) -> Rivals:
             missing[NAMES[name]] = method
             continue
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RueWarning)  # warnings of a baseline, not of the audit
+            with ignoring(category=RueWarning):  # warnings of a baseline, not of the audit
                 scores[NAMES[name]] = method.fit(case.auditor.model, trained.data.source).audit(case.inputs).score
         except RueError as error:
             missing[NAMES[name]] = error.finding

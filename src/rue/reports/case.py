@@ -1,6 +1,5 @@
 """Case: everything measured for one report, before it is put into words."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from rue.auditing.result import Audit
 from rue.checks import CheckUp
 from rue.core.errors import DataError, InputError, RueError, RueWarning, ShapeError
 from rue.core.guarantee import Guarantee
+from rue.core.process import ignoring
 from rue.core.settings import check_level
 from rue.explain import Explanations
 from rue.policy import Policy
@@ -212,8 +212,7 @@ def _default_policy(audit: Audit) -> Policy:
 def _checkup(auditor: Auditor, inputs: Any, given: CheckUp | None) -> CheckUp:
     if given is not None:
         return given
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RueWarning)  # the report contains the results of the checks
+    with ignoring(category=RueWarning):  # the report contains the results of the checks
         try:
             return auditor.check(inputs)
         except RueError as error:

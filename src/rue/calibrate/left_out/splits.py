@@ -1,6 +1,5 @@
 """Folds of the training rows: groups stay whole, classes keep their frequencies, or folds follow time."""
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from rue.core.arrays import Whole
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves
+from rue.core.process import ignoring
 from rue.data.rows import Rows
 
 Splits = Iterator[tuple[Whole, Whole]]
@@ -33,8 +33,7 @@ def splits(model: Model, data: Rows, count: int, seed: int) -> Splits:
     if sizes.min() < 2:
         raise ModelError("a class has one row only: left out, no copy would know it; merge rare classes")
     kind: Any = plain if count > sizes.max() else StratifiedGroupKFold if grouped else StratifiedKFold
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The least populated class")
+    with ignoring("The least populated class"):
         return iter(list(kind(count, shuffle=True, random_state=seed).split(unit, labels, **groups)))
 
 

@@ -6,7 +6,6 @@ in the weights of the rows.
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from rue.core.concepts import Inputs
 from rue.core.errors import DataError, ModelError, NumericalError, SettingError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
+from rue.core.process import ignoring
 from rue.core.progress import track
 from rue.core.resample import generator
 from rue.methods.fitting import Fitting, fitting
@@ -141,8 +141,7 @@ def train(
     """
     starts, weight = starts.detach(), weight.to(starts)
     at_once = vmap(vmap(objective, (0, None, None, 0)))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "There is a performance drop")  # still right, only slower
+    with ignoring("There is a performance drop"):  # still right, only slower
         if _vectorises(at_once, starts, sets, weight):
             thetas = _minimise(at_once, starts, sets, weight, recipe)
         else:

@@ -1,26 +1,27 @@
 """The adapter for `torch.nn.Module`."""
 
 import copy
-import warnings
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rue.core.concepts import Batch, Facts, Family, Inputs
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
+from rue.core.process import ignoring
 from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, refuse_steps, shapes
 from rue.models.reading import read_leaf
 from rue.models.torch.calling import arguments, audited_output, run_eagerly
+from rue.models.torch.kernels import kernels
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre
 
@@ -66,7 +67,8 @@ class ModuleCore:
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
-        with _differentiable_kernels(self.module) if torch.is_grad_enabled() else nullcontext():
+        module = _of_this_thread(self.module)  # before the switches: copying waits for other threads, too
+        with kernels(module):
             outputs = self.call(theta, inputs)
         if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
             raise ShapeError(
@@ -111,9 +113,10 @@ class ModuleCore:
 
     def call(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """The module's output in its own shape."""
-        positional, named = arguments(self.module, inputs)
+        module = _of_this_thread(self.module)
+        positional, named = arguments(module, inputs)
         state = {**self.fixed, **self.layout.split(theta)}
-        return audited_output(functional_call(self.module, state, positional, named))
+        return audited_output(functional_call(module, state, positional, named))
 
     def counted(self, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None) -> float:
         """The total weight of all rows in a mean: their weights, times those of their classes."""
@@ -278,6 +281,17 @@ def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimi
     return given
 
 
+_threads = threading.local()
+
+
+def _of_this_thread(module: nn.Module) -> nn.Module:
+    """A copy that no other thread calls: while it is called with other parameters, they stand in the module itself."""
+    copies: WeakKeyDictionary[nn.Module, nn.Module] = vars(_threads).setdefault("copies", WeakKeyDictionary())
+    if module not in copies:
+        copies[module] = private_copy(module)
+    return copies[module]
+
+
 def private_copy(module: nn.Module) -> nn.Module:
     """Copy everything but the tensors, so that a forward pass cannot change attributes of the user's module."""
     shared: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
@@ -285,8 +299,7 @@ def private_copy(module: nn.Module) -> nn.Module:
         own = {name: value for name, value in vars(part).items() if name not in ("_parameters", "_buffers", "_modules")}
         shared.update({id(v): v.detach() for v in leaves(own) if isinstance(v, Tensor) and v.grad_fn is not None})
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch warns about itself while it copies a graph
+        with ignoring(category=FutureWarning):  # torch warns about itself while it copies a graph
             copied = copy.deepcopy(module, shared)
     except Exception as error:
         raise ModelError(
@@ -294,24 +307,6 @@ def private_copy(module: nn.Module) -> nn.Module:
         ) from error
     run_eagerly(copied)
     return copied
-
-
-@contextmanager
-def _differentiable_kernels(module: nn.Module) -> Iterator[None]:
-    """Use plain kernels: fused attention and recurrent kernels lack second derivatives."""
-    recurrent = any(isinstance(part, nn.RNNBase) for part in module.modules())
-    backends = torch.backends
-    before = backends.mha.get_fastpath_enabled(), backends.cudnn.enabled, backends.mkldnn.enabled
-    with sdpa_kernel(SDPBackend.MATH):
-        try:
-            backends.mha.set_fastpath_enabled(False)
-            if recurrent:
-                backends.cudnn.enabled = False
-                backends.mkldnn.enabled = False  # type: ignore[assignment]  # torch types its flag as a property
-            yield
-        finally:
-            backends.mha.set_fastpath_enabled(before[0])
-            backends.cudnn.enabled, backends.mkldnn.enabled = before[1:]
 
 
 def _check_layers(module: nn.Module) -> None:

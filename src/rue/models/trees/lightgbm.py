@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from rue.core.arrays import Array
 from rue.core.errors import ModelError, OpaqueError
 from rue.core.model import Model
+from rue.core.schema import remembered
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
-from rue.models.tables import named, numbers, recoded, stored
+from rue.models.tables import numbers, recoded, stored
 from rue.models.trees.stored_tree import StoredTree, bounded, damage_refused, leaves
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, class_weighed, loss_of, refuse, tree_estimator
 from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
@@ -53,9 +54,17 @@ def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
         ensemble = _ensemble(header, [tree.values for tree in trees], settings, loss)
 
     def leaf(raw: Any) -> NDArray[Any]:
-        return leaves(trees, numbers(recoded(named(raw, names, path.name), categories)), path.name)
+        return leaves(trees, numbers(recoded(raw, categories)), path.name)
 
-    return tree_estimator(ensemble, TreeSource(leaf, facts={"library": f"LightGBM, from {path.name}"}), l2)
+    facts, schema = {"library": f"LightGBM, from {path.name}"}, remembered(names, _levels(header, categories))
+    return tree_estimator(ensemble, TreeSource(leaf, facts=facts, schema=schema), l2)
+
+
+def _levels(header: KeyedLines, categories: list[list[Any]]) -> dict[int, list[Any]]:
+    """The categories of columns by their place; none where the file does not say which columns had them."""
+    kinds = header.get("feature_infos", "").split()  # [least:largest] of numbers, code:code:... of categories
+    places = [place for place, kind in enumerate(kinds) if kind[:1] not in ("[", "n")]
+    return dict(zip(places, categories, strict=True)) if len(places) == len(categories) else {}
 
 
 def _parsed(text: str) -> tuple[KeyedLines, list[KeyedLines], KeyedLines, list[list[Any]]]:

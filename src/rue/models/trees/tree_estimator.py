@@ -14,6 +14,7 @@ from rue.core.arrays import Whole
 from rue.core.concepts import Facts, Response
 from rue.core.errors import DataError, ModelError, OpaqueError, RueError
 from rue.core.model import Model
+from rue.core.schema import Schema
 from rue.losses import Loss, as_loss
 from rue.models.estimator import EstimatorBoundary
 from rue.models.labels import label_codes
@@ -36,6 +37,7 @@ class TreeSource:
     predict: Callable[[Any], NDArray[Any]] | None = field(default=None, repr=False)  # None: computed from the outputs
     classes: NDArray[Any] | None = field(default=None, repr=False)
     facts: Facts = field(default_factory=dict, repr=False)
+    schema: Schema | None = field(default=None, repr=False)  # of the columns, where a file keeps it
 
 
 def tree_estimator(ensemble: BoostedTrees, source: TreeSource, l2: LeafPenalty) -> Model:
@@ -58,7 +60,7 @@ def tree_estimator(ensemble: BoostedTrees, source: TreeSource, l2: LeafPenalty) 
     predict = from_outputs if source.predict is None else source.predict
     encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
     boundary = EstimatorBoundary(reading, features, predict, encode, response, classes)
-    return Model(core, boundary, source.facts, quick=through_few_numbers)
+    return Model(core, boundary, source.facts, quick=through_few_numbers, schema=source.schema)
 
 
 def forest_estimator(core: ForestCore, source: TreeSource) -> Model:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from rue.core.arrays import Array, Whole
 from rue.core.errors import ModelError
 from rue.core.model import Model
+from rue.core.schema import remembered
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
-from rue.models.tables import named, numbers, stored
+from rue.models.tables import numbers, stored
 from rue.models.trees.stored_tree import MISSING_LEFT, NAN_MISSING, StoredTree, bounded, damage_refused, leaves
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, leaves_of_nodes, loss_of, refuse, tree_estimator
 from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
@@ -68,9 +69,10 @@ def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
         ensemble = _ensemble(learner, [tree.values for tree in trees], {}, loss)
 
     def leaf(raw: Any) -> NDArray[Any]:
-        return leaves(trees, numbers(named(raw, names, path.name), np.float32), path.name)
+        return leaves(trees, numbers(raw, np.float32), path.name)
 
-    return tree_estimator(ensemble, TreeSource(leaf, facts={"library": f"XGBoost, from {path.name}"}), l2)
+    facts = {"library": f"XGBoost, from {path.name}"}
+    return tree_estimator(ensemble, TreeSource(leaf, facts=facts, schema=remembered(names)), l2)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Shift: audited rows beyond the range of the training rows, each left out."""
 
-import warnings
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from rue.core.arrays import Array
 from rue.core.errors import RueError, RueWarning
+from rue.core.process import ignoring
 from rue.reports.blocks import Block, Section, axis, chart, line, section, series, table, text
 from rue.reports.case import Case
 from rue.reports.estimates import Measurement, share
@@ -134,8 +134,7 @@ def training_scores(case: Case) -> Array | None:
     if taken is None:
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RueWarning)  # the audited rows had the same warnings
+        with ignoring(category=RueWarning):  # the audited rows had the same warnings
             return case.auditor.audit(taken).score
     except RueError:
         return None

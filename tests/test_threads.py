@@ -1,0 +1,143 @@
+"""One auditor in many threads gives the same bits, and what belongs to the whole process is as it was."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
+from torch import nn
+
+import rue
+from rue.core.process import Sides
+from snapshot import changed, world_picture
+
+THREADS = 8
+draw = np.random.default_rng(0)
+X = draw.normal(size=(40, 6)).astype(np.float32)
+y = (X[:, 0] - X[:, 1] ** 2).astype(np.float32)
+X_new = draw.normal(size=(9, 6)).astype(np.float32)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+        self.first, self.last = nn.Linear(1, 4), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.last(self.encoder(self.first(x[:, :, None])).mean(1))[:, 0]
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells, self.last = nn.GRU(1, 3, batch_first=True), nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.last(self.cells(x[:, :, None])[0][:, -1])[:, 0]
+
+
+def network(make):
+    torch.manual_seed(0)
+    return rue.LinearRUE().fit(rue.wrap(make().eval(), loss="squared_error", l2=1.0), (X, y))
+
+
+AUDITORS = {
+    "attention": lambda: network(Attention),
+    "recurrent": lambda: network(Recurrent),
+    "layers": lambda: network(lambda: nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1), nn.Flatten(0))),
+    "linear": lambda: rue.CalibratedRUE().fit(rue.wrap(Ridge().fit(X, y)), (X, y)),
+    "boosted": lambda: rue.CalibratedRUE().fit(
+        rue.wrap(HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=5).fit(X, y)), (X, y), refit=False
+    ),
+    "forest": lambda: rue.ForestRUE().fit(rue.wrap(RandomForestRegressor(20, random_state=0).fit(X, y)), (X, y)),
+}
+
+
+@pytest.fixture(scope="module")
+def auditors(request):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("rue.calibrate.error_model.TREES", 20)
+        return {name: make() for name, make in AUDITORS.items()}
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_threads_that_share_auditors_all_get_the_same_bits(auditors):
+    alone = {name: auditor.audit(X_new) for name, auditor in auditors.items()}
+    before = world_picture()
+    jobs = [name for _ in range(10) for name in AUDITORS]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for name, audit in zip(jobs, pool.map(lambda name: auditors[name].audit(X_new), jobs), strict=True):
+            for part in ("prediction", "score", "std"):
+                np.testing.assert_array_equal(getattr(audit, part), getattr(alone[name], part), err_msg=name)
+    assert changed(before, world_picture()) == []
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+@pytest.mark.parametrize("name", AUDITORS)
+def test_auditors_and_audits_go_to_other_processes_of_joblib_dask_and_spark(auditors, name):
+    cloudpickle = pytest.importorskip("cloudpickle")  # which all of these use
+    audit = auditors[name].audit(X_new)
+    again = cloudpickle.loads(cloudpickle.dumps(auditors[name])).audit(X_new)
+    np.testing.assert_array_equal(again.score, audit.score)
+    np.testing.assert_array_equal(cloudpickle.loads(cloudpickle.dumps(audit)).score, audit.score)
+
+
+def test_threads_on_one_side_share_a_change_that_the_last_of_them_takes_back():
+    sides, log, inside = Sides(), [], threading.Barrier(4, timeout=10)
+
+    @contextmanager
+    def change():
+        log.append("made")
+        yield
+        log.append("undone")
+
+    def work():
+        with sides.on("one", change):
+            inside.wait()  # returns only if all four are inside at once
+            assert log == ["made"]
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work) for _ in range(4)]:
+            done.result()
+    assert log == ["made", "undone"]
+
+
+def test_threads_on_different_sides_are_never_inside_together():
+    sides, inside, seen = Sides(), [], []
+
+    @contextmanager
+    def change(side):
+        assert inside == []
+        yield
+        assert inside == []
+
+    def work(side):
+        for _ in range(50):
+            with sides.on(side, lambda: change(side)):
+                inside.append(side)
+                seen.append(len(set(inside)))
+                inside.remove(side)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for done in [pool.submit(work, side) for side in "abcabcab"]:
+            done.result()
+    assert set(seen) == {1}
+
+
+def test_a_side_is_left_when_its_change_or_its_work_fails():
+    sides = Sides()
+
+    def refuse():
+        raise OSError
+
+    with pytest.raises(OSError), sides.on("one", refuse):  # noqa: PT011  any would do
+        pass
+    with pytest.raises(KeyError), sides.on("one", threading.Lock):
+        raise KeyError
+    with sides.on("other", threading.Lock):
+        assert sides.count == 1
