@@ -186,3 +186,30 @@ def test_a_tie_is_decided_as_scikit_learn_decides_it():
         np.testing.assert_array_equal(decided(decision, logits), model.predict(X))
     np.testing.assert_array_equal(decided("signs", torch.tensor([[0.0, 1e-9], [-1e-9, 0.0]])), [[0, 1], [0, 0]])
     np.testing.assert_array_equal(decided("ordered", torch.tensor([[0.0, 0.0], [1e-9, 0.0]])), [0, 1])
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-13])
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_logits_that_move_as_one_are_drawn_along_their_only_direction(decision, rounding):
+    """A covariance of rank one, whose other eigenvalues rounding makes negative, against quadrature on the line."""
+    logits, _ = logits_and_covariance(decision)
+    along = torch.tensor([1.0, 0.7, 0.4], dtype=torch.float64)
+    covariance = torch.outer(along, along) - rounding * torch.eye(3, dtype=torch.float64)
+    drawn = sampled(decision, logits, covariance.expand(6, 3, 3), 4_000, torch.Generator().manual_seed(0))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    wanted = sum(
+        weight * probability(decision, logits + float(node) * along)
+        for node, weight in zip(nodes, weights / weights.sum(), strict=True)
+    )
+    torch.testing.assert_close(drawn, wanted, rtol=0, atol=0.02)  # five standard errors where shares vary by 0.25
+
+
+@pytest.mark.parametrize("variance", [0.0, 1e-300, -1e-18])
+@pytest.mark.parametrize("decision", [*DECISIONS, "shares"])
+def test_a_decision_that_nothing_moves_flips_only_where_it_is_a_tie(decision, variance):
+    """As with a spread that goes to zero; rounding may make it negative."""
+    covariance = variance * torch.eye(2, dtype=torch.float64).expand(2, 2, 2)
+    clear, tied = ([0.8, 0.2], [0.5, 0.5]) if decision == "shares" else ([1.0, -2.0], [0.0, 0.0])
+    found = flip_probability(decision, torch.tensor([clear, tied], dtype=torch.float64), covariance)
+    tie = 0.75 if decision == "signs" else 0.5  # two labels, each of which flips as often as not
+    np.testing.assert_allclose(found, [0.0, tie], atol=1e-12)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader, TensorDataset
 
 import cases
 import oracles
@@ -293,3 +294,40 @@ def test_derivatives_of_coupled_rows_are_those_of_coxs_likelihood_by_hand():
     root = torch.cat(list(curvature.root()))
     torch.testing.assert_close(root.T @ root, J.T @ bent @ J)
     assert len(root) == curvature.rank == 9
+
+
+@pytest.mark.parametrize("vectors", [1, 2])
+@pytest.mark.parametrize("name", ["softplus", "convolution", "bernoulli"])
+def test_a_hessian_from_many_blocks_is_the_oracles(monkeypatch, name, vectors):
+    """17, 58 and 3 parameters by eight or sixteen unit vectors at a time, which pass one or two at a time."""
+    case = cases.CASES[name]()
+    model, rows = bound(case, weights_of(case))
+    monkeypatch.setattr("rue.core.curvature.VECTORS", vectors)
+    monkeypatch.setattr("rue.core.derivatives.VECTORS", vectors)
+    found = rue.curvature.Hessian().at(model, rows).dense()
+    expected = oracles.hessian(case.module, case.row_loss, case.X, case.y, case.l2, weights_of(case))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+@pytest.mark.parametrize("batch_size", [1, 5, 100])
+@pytest.mark.parametrize("parts", [derivatives.jacobian_batches, derivatives.gradient_batches])
+def test_every_training_row_is_read_once_and_under_its_own_number(monkeypatch, parts, batch_size, at_once):
+    """Twelve rows of two outputs, in batches of the loader that are cut again to fit in memory."""
+    case = cases.convolution()
+    loader = DataLoader(TensorDataset(case.X, case.y), batch_size=batch_size)
+    rows, model = training_rows(rue.Data(loader, weight=weights_of(case)), case.wrap())
+    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 8 * 58 * 2 * at_once)
+    wanted = oracles.output_jacobian(case.module, case.X)
+    if parts is derivatives.gradient_batches:
+        wanted = oracles.gradient_matrix(case.module, case.row_loss, case.X, case.y, weights_of(case)).T
+    seen = []
+    for part, derived in parts(model, rows):
+        numbers = list(range(part.rows.start, part.rows.stop))
+        assert 0 < len(numbers) == len(derived) <= min(at_once, batch_size)
+        seen += numbers
+        torch.testing.assert_close(part.inputs, case.X[numbers])
+        torch.testing.assert_close(part.targets, case.y[numbers])
+        np.testing.assert_allclose(part.weight, weights_of(case)[numbers])
+        np.testing.assert_allclose(derived, wanted[numbers], rtol=1e-9, atol=1e-12)
+    assert seen == list(range(12))

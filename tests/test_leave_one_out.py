@@ -436,3 +436,49 @@ def test_rows_left_out_together_move_the_parameters_to_those_of_a_refit(k, gone,
     step = step_without(bound, rows, inverse, torch.tensor(gone))
     rest = np.setdiff1d(np.arange(20), gone)
     np.testing.assert_allclose(theta + step.numpy(), ridge(design[rest], y[rest], weight[rest], 0.4), rtol=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_unit_with_leverage_one_moves_by_its_own_influence_and_the_rest_as_without_them(k, grouped):
+    """One output of one row alone determines a parameter. The model is at no optimum, so that every row pulls."""
+    rng = np.random.default_rng(k)
+    n, d, sole = 12, 4, 5
+    design, y, weight = rng.normal(size=(n, k, d)), rng.normal(size=(n, k)), rng.uniform(0.5, 2.0, size=n)
+    design[..., -1] = 0.0
+    design[sole, 0, -1] = 2.0
+    theta = rng.normal(size=d)
+    unit = rng.permutation(np.arange(n) % 5) if grouped else np.arange(n)
+    model = rue.wrap(Linear(theta), loss="squared_error", l2=0.0)
+    rows, bound = training_rows(rue.Data(design, y, weight, unit if grouped else None), model)
+    inverse = Cholesky().factor(rue.curvature.GaussNewton().at(bound, rows), 0.0)
+    with pytest.raises(NumericalError, match="leverage one"):
+        left_out(bound, rows, inverse)
+    found = left_out(bound, rows, inverse, sole="first order")
+    H = np.einsum("n,nka,nkb->ab", weight, design, design)
+    slope = weight[:, None] * (design @ theta - y)
+    for one in np.unique(unit):
+        mine = np.flatnonzero(unit == one)
+        J, curved, r = design[mine].reshape(-1, d), np.repeat(weight[mine], k), slope[mine].ravel()
+        M = J @ np.linalg.inv(H) @ J.T
+        if sole in mine:
+            reach, pull, turn = M, r, np.eye(len(r))
+        else:  # what the rows of other units say
+            reach = J @ np.linalg.inv(H - (J.T * curved) @ J) @ J.T
+            pull, turn = (
+                np.linalg.solve(np.eye(len(r)) - curved[:, None] * M, r),
+                np.linalg.inv(np.eye(len(r)) - M * curved),
+            )
+        moved = M @ pull
+        for place, row in enumerate(mine):
+            own = slice(place * k, place * k + k)
+            close = {"rtol": 1e-7, "atol": 1e-9}
+            np.testing.assert_allclose(found.prediction[row] - found.fitted[row], moved[own], **close)
+            np.testing.assert_allclose(found.prediction[row] - found.fitted[row], (reach @ r)[own], **close)
+            np.testing.assert_allclose(found.slope[row], found.prediction[row].numpy() - y[row], **close)
+            np.testing.assert_allclose(found.pull[row], pull[own], **close)
+            np.testing.assert_allclose(found.drawn[row], (M @ r)[own], **close)
+            np.testing.assert_allclose(found.reach[row], reach[own, own], **close)
+            np.testing.assert_allclose(found.turn[row], turn[own, own], **close)
+            assert float(found.share[row]) == pytest.approx((curved * np.diag(M))[own].sum(), rel=1e-9)
+    assert found.effective == pytest.approx(d)

@@ -137,3 +137,38 @@ def test_the_penalty_along_few_directions_is_that_of_the_parameters_there(l2):
     at = seen.centre.clone().requires_grad_()
     (slope,) = torch.autograd.grad(model.penalty(model.theta + at @ seen.directions), at)
     np.testing.assert_allclose(slope, 0, atol=1e-6)  # nowhere along the directions is it smaller
+
+
+@pytest.mark.parametrize("size", [9, 10, 11])
+def test_parameters_without_a_penalty_keep_directions_of_their_own_while_they_are_few(size):
+    """Five of them are at most half of ten directions; of nine they would be more, and the penalty gives no scale."""
+    case = cases.CASES["softplus"]()
+    rows, model = training_rows((case.X, case.y), case.wrap(l2={"0.*": 4.0, "2.*": 0.0}))
+    seen = Projection(size=size).view(model.core, rows)
+    few = size > 9
+    assert seen.free.tolist() == (list(range(12, 17)) if few else [])
+    assert float(seen.directions[:, seen.free].abs().sum()) == 0
+    strength = torch.tensor([4.0] * 12 + [0.0] * 5 if few else [1.0] * 17, dtype=torch.float64)
+    identity = torch.eye(len(seen.directions), dtype=torch.float64)
+    torch.testing.assert_close((seen.directions * strength) @ seen.directions.T, identity, rtol=0, atol=1e-3)
+    assert len(seen.theta) == len(seen.directions) + len(seen.free)
+    z = torch.zeros(len(seen.theta), dtype=torch.float64)
+    z[len(seen.directions) :] = 3.0
+    torch.testing.assert_close(seen.penalty(z), seen.penalty(seen.theta))  # what has no penalty moves at no cost
+
+
+def test_a_step_that_a_coupled_penalty_does_not_feel_costs_nothing_along_the_directions():
+    """It gives no scale, so the directions are orthonormal as the parameters are, and no other penalty is made up."""
+    case = cases.CASES["linear"]()
+    coupled = case.wrap(l2=None, penalty=lambda named: 5 * named["weight"].sum().square())
+    rows, model = training_rows((case.X, case.y), coupled)
+    seen = Projection(size=3).view(model.core, rows)
+    assert len(seen.free) == 0
+    identity = torch.eye(3, dtype=torch.float64)
+    torch.testing.assert_close(seen.directions @ seen.directions.T, identity, rtol=0, atol=1e-6)
+    felt = seen.directions[:, :3].sum(1)  # how a step along each direction moves the sum of the weights
+    for z in torch.linalg.svd(felt[None]).Vh[1:]:
+        moved = model.theta + z @ seen.directions
+        torch.testing.assert_close(model.penalty(moved), model.penalty(model.theta))
+        for step in (1.0, -20.0):
+            torch.testing.assert_close(seen.penalty(step * z), seen.penalty(seen.theta))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import oracles
 from cases import RESAMPLERS
-from rue.core.resample import Jackknife, Multinomial, generator, variance
+from rue.core.concepts import WeightCovariance
+from rue.core.resample import Jackknife, Multinomial, generator, spread, variance
 
 every_resampler = pytest.mark.parametrize("resampler", RESAMPLERS, ids=repr)
 
@@ -70,3 +71,27 @@ def test_multinomial_weights_are_the_classical_bootstraps_over_all_resamples():
 def test_the_jackknife_draws_no_more_members_than_there_are_units():
     assert Jackknife().draw(6, 100, generator(0)).shape == (6, 6)
     assert Jackknife().draw(6, 4, generator(0)).shape == (4, 6)
+
+
+class Partly:
+    """Weights of which a part is shared."""
+
+    def __init__(self, shared):
+        self.shared = shared
+
+    def covariance(self, units):
+        return WeightCovariance(scale=2.0 + units, shared=self.shared)
+
+    def __repr__(self):
+        return f"Partly({self.shared})"
+
+
+@pytest.mark.parametrize("resampler", [*RESAMPLERS, Partly(0.3), Partly(0.99)], ids=repr)
+@pytest.mark.parametrize("units", [2, 7])
+def test_every_units_part_of_the_variance_comes_from_the_positive_root_of_the_covariance(resampler, units):
+    """Explanations show these parts; of all roots, only the positive one leaves independent units to themselves."""
+    scale, shared = resampler.covariance(units)
+    values, vectors = np.linalg.eigh(scale * (np.eye(units) - shared / units))
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    b = np.random.default_rng(0).normal(loc=3.0, size=(2, units))
+    np.testing.assert_allclose(spread(resampler, torch.from_numpy(b)), b @ root, atol=1e-6)

@@ -245,13 +245,21 @@ def test_an_audit_that_solves_for_its_inputs_carries_the_residual(solver):
     assert 0 < audit.facts["residual"] < 1e-6
 
 
-def test_the_dual_form_streams_its_rows_where_they_do_not_fit(monkeypatch):
+@pytest.mark.parametrize(
+    ("at_once", "lengths"), [(1, [4, 4, 4, 4, 4, 4]), (2, [4, 4, 4, 4, 4, 4]), (5, [10, 10, 4])], ids=str
+)
+def test_the_dual_form_streams_its_rows_where_they_do_not_fit(monkeypatch, at_once, lengths):
+    """58 parameters, 12 rows of 2 outputs that are read a few at a time, and room for five outputs in a block."""
     curvature = curvature_of("convolution")
-    vectors = torch.randn(3, curvature.size, generator=generator(1), dtype=torch.float64)
-    stored = Dual().factor(curvature, 0.0).solve(vectors).vectors
-    monkeypatch.setattr("rue.solve.dual.free_bytes", lambda _: 16 * 8 * 58 * 7)  # blocks of at most seven rows
-    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 8 * 58 * 2 * 2)
-    torch.testing.assert_close(Dual().factor(curvature, 0.0).solve(vectors).vectors, stored)
+    vectors = torch.randn(3, 58, generator=generator(1), dtype=torch.float64)
+    monkeypatch.setattr("rue.solve.dual.free_bytes", lambda _: 16 * 8 * 58 * 5)
+    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 8 * 58 * 2 * at_once)
+    inverse = Dual().factor(curvature, 0.2)
+    assert [len(block) for block in inverse.rows()] == lengths
+    solved, residual = inverse.solve(vectors)
+    expected = vectors.numpy() @ np.linalg.inv(curvature.dense().numpy() + 0.2 * np.eye(58))
+    np.testing.assert_allclose(solved, expected, rtol=1e-8, atol=1e-10)
+    assert residual < 1e-8
 
 
 def test_a_dense_matrix_that_does_not_fit_is_refused_with_the_sizes(monkeypatch):
@@ -299,6 +307,28 @@ def test_a_solve_that_is_not_good_enough_is_repeated_for_what_it_left():
     solved, residual = checked(lambda v: v, wanted, lambda v: 0.999 * v, 0.0)  # a thousandth is left each time
     assert residual < 1e-6
     torch.testing.assert_close(solved, wanted, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("size", [2.0**-60, 1.0, 2.0**60])
+def test_a_solve_that_leaves_a_thousandth_is_refused_in_any_units(size):
+    """It misses a direction, so that repeating it does not help; a thousandth of one row is along that direction."""
+    spectrum = np.array([1.0, 3.0, 10.0, 50.0, 100.0])
+    matrix, inverse = (torch.from_numpy(turned(values)) for values in (size * spectrum, 1 / (size * spectrum)))
+    basis = torch.linalg.qr(torch.randn(5, 5, generator=generator(0), dtype=torch.float64)).Q
+    missed, norm = torch.outer(basis[0], basis[0]), float(100 * size)
+    for share, fine in ((0.0, True), (1e-7, True), (1e-5, False), (1e-3, False)):
+        wanted = torch.stack([basis[1], basis[1] + share * basis[0], basis[2]])
+
+        def solve(rows):
+            return (rows - rows @ missed) @ inverse
+
+        if not fine:
+            with pytest.raises(NotConvergedError, match="relative residual"):
+                checked(lambda rows: rows @ matrix, wanted, solve, norm)
+            continue
+        solved, residual = checked(lambda rows: rows @ matrix, wanted, solve, norm)
+        assert residual == pytest.approx(share, rel=1e-6, abs=1e-12)
+        torch.testing.assert_close(solved @ matrix, wanted, rtol=0, atol=2e-7)
 
 
 def test_iterations_report_the_residual_of_their_worst_row():
@@ -445,6 +475,53 @@ def test_iterations_damp_only_where_a_parameter_has_no_penalty(monkeypatch):
     assert not inverse.iterative  # with a damping on every parameter the dual form will do
 
 
+@pytest.mark.parametrize(
+    ("solver", "damps"),
+    [(Cholesky(), False), (Eigen(), False), (PseudoInverse(), False), (ConjugateGradient(), True), (Dual(), True)],
+    ids=repr,
+)
+def test_what_the_data_determine_is_damped_only_for_a_solver_that_cannot_tell(solver, damps):
+    """The bias has no penalty; iterations do not notice what is singular, and the dual form needs a penalty."""
+    curvature = curvature_of("linear", l2={"weight": 0.3})
+    inverse, damped = invert(curvature, None, solver)
+    assert (damped.value > 0) is damps
+    assert bool(damped.warning) is damps
+    expected = np.linalg.inv(curvature.dense().numpy() + damped.value * np.eye(4))
+    np.testing.assert_allclose(inverse.solve(torch.eye(4)).vectors, expected, rtol=1e-5, atol=1e-8)
+
+
+class OwnShape(torch.nn.Module):
+    """Flattens by hand, which torch cannot do without rows."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x.reshape(len(x), -1))
+
+
+@pytest.mark.parametrize("kind", ["GaussNewton", "Hessian"])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_the_logits_of_a_model_that_needs_rows_are_counted(classes, kind):
+    """One row will do, and each logit that may rise with the others is a flat direction for each of its parameters."""
+    X = torch.randn(30, 2, generator=generator(0), dtype=torch.float64)
+    net = OwnShape(torch.nn.Linear(2, classes).double())
+    with torch.no_grad():
+        net.inner.weight.zero_()
+    model = rue.wrap(net, loss="cross_entropy", l2=0.0)
+    rows, model = training_rows((X, torch.arange(30) % classes), model)
+    curvature = getattr(rue.curvature, kind)().at(model, rows)
+    assert curvature.logits == classes
+    inverse, damped = invert(curvature, None, None)
+    assert damped.value == 0
+    assert inverse.describe() == {"solver": "PseudoInverse", "flat_directions": 3}
+
+
+def test_a_model_without_softmax_has_no_logits_of_which_only_differences_matter():
+    assert curvature_of("linear").logits == curvature_of("bernoulli").logits == 0
+
+
 def test_softmax_without_a_penalty_leaves_out_what_moves_no_probability():
     case = cases.softmax()
     net = torch.nn.Linear(2, 3).double()
@@ -536,3 +613,26 @@ def test_the_pseudo_inverse_is_exact_for_what_flat_directions_do_not_move():
             PseudoInverse(most=few).factor(Matrix(X.T @ X), 0.0)
     with pytest.raises(NotPositiveDefiniteError):
         PseudoInverse().factor(Matrix(turned([1.0, 2.0, -1e-6])), 0.0)
+
+
+@pytest.mark.parametrize("d", [100, 300])
+def test_the_pseudo_inverse_is_no_more_exact_than_rounding_allows(d):
+    """Steep along one direction, almost flat along all others: a·I + 11ᵀ has an inverse in closed form."""
+    vectors = torch.randn(15, d, generator=generator(0), dtype=torch.float64)
+    for a in (1e-3, 1.3e-11 * d):
+        inverse = PseudoInverse(most=0).factor(Matrix(a * np.eye(d) + np.ones((d, d))), 0.0)
+        solved, residual = inverse.solve(vectors)
+        wanted = vectors.numpy() / a - vectors.numpy().sum(1, keepdims=True) / (a * (a + d))
+        np.testing.assert_allclose(solved, wanted, rtol=0, atol=1e-3 * np.abs(wanted).max())
+        assert residual <= 1e-6
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_one_steep_direction_is_enough_for_a_pseudo_inverse(size):
+    """All parameters move as one, or there is but one."""
+    one = PseudoInverse(most=0).factor(Matrix([[size]]), 0.0)
+    np.testing.assert_allclose(one.solve(torch.tensor([[3.0], [-2.0]])).vectors, [[3 / size], [-2 / size]])
+    along = np.array([1.0, -2.0, 0.5])
+    same = PseudoInverse(most=2).factor(Matrix(size * np.outer(along, along)), 0.0)
+    solved = same.solve(torch.from_numpy(np.outer([1.0, 4.0], along))).vectors
+    np.testing.assert_allclose(solved.numpy() @ along, np.array([1.0, 4.0]) / size)
