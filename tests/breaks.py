@@ -990,11 +990,32 @@ BREAKS = [
         RECIPES,
     ),
     Break(
+        "columns taken by position",
+        "core/schema.py",
+        "return frame[[frame.columns[place] for place in found if place is not None]]",
+        "return frame",
+        "tests/test_schema.py",
+    ),
+    Break(
+        "categories coded by the audited table",
+        "core/schema.py",
+        "return None if levels == column.levels else _recoded(values, column.levels, column.name)",
+        "return None",
+        "tests/test_schema.py",
+    ),
+    Break(
+        "one module for all threads",
+        "models/torch/module.py",
+        "        copies[module] = private_copy(module)\n    return copies[module]",
+        "        copies[module] = private_copy(module)\n    return module",
+        "tests/test_threads.py",
+    ),
+    Break(
         "directions taken for orthonormal",
         "core/solve/projection.py",
-        "torch.linalg.pinv(gram, hermitian=True) @ moved",
-        "moved",
-        RECIPES,
+        "pulled, along = self.diagonal * away,",
+        "pulled, along = away,",
+        "tests/test_projection.py",
     ),
     Break(
         "tangent searched without its offset",
@@ -1387,8 +1408,8 @@ BREAKS = [
     Break(
         "a class without votes cannot be",
         "methods/forest_rue.py",
-        "(trees * shares + usual) / (trees + 1)",
-        "shares.clamp_min(1e-30)",
+        "return (trees * shares + usual).log()",
+        "return shares.clamp_min(1e-30).log()",
         FORESTS,
     ),
     Break(

@@ -353,11 +353,13 @@ def test_inputs_in_any_form_scikit_learn_takes_are_the_same_audit(form):
     np.testing.assert_allclose(audit.std, plain.std, rtol=1e-9)
 
 
-def test_columns_in_another_order_than_in_training_are_refused():
+def test_a_training_table_in_another_order_than_the_estimators_is_put_in_order():
     frame = pd.DataFrame(X, columns=list("abcde"))
     model = rue.wrap(lm.Ridge().fit(frame, NUMBERS))
-    with pytest.raises(DataError, match="give them as in training"):
-        rue.LinearRUE().fit(model, (frame[list("edcba")], NUMBERS))
+    audits = [rue.LinearRUE().fit(model, (table, NUMBERS)).audit(frame) for table in (frame, frame[list("edcba")])]
+    np.testing.assert_array_equal(audits[0].std, audits[1].std)
+    with pytest.raises(DataError, match="lack 'a' and have 'z'"):
+        rue.LinearRUE().fit(model, (frame.rename(columns={"a": "z"}), NUMBERS))
 
 
 def test_a_label_the_classifier_never_saw_is_refused():

@@ -9,7 +9,7 @@ import numpy as np
 
 from rue.core.errors import DataError
 
-Kind = Literal["numbers", "categories", "text", "times", "nothing"]
+ColumnKind = Literal["numbers", "categories", "text", "times", "nothing"]
 """The kind of a column's values; "nothing" where all of them are missing."""
 
 GENERIC = re.compile(r"(Column_|column_|f|x|X|)\d+")  # names that libraries give to the columns of an array
@@ -22,7 +22,7 @@ class TableColumn:
     """The name, the kind of values and the categories of a column, in the order of their codes."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     levels: tuple[Any, ...] | None = field(default=None, repr=False)
 
 
@@ -115,7 +115,7 @@ def fitted_schema(table: Any, own: Schema | None) -> Schema | None:
     return Schema.of(table if own is None else own.aligned(table))
 
 
-def _kind(column: Any) -> tuple[Kind, tuple[Any, ...] | None]:
+def _kind(column: Any) -> tuple[ColumnKind, tuple[Any, ...] | None]:
     """The kind of a pandas column, and its categories."""
     if hasattr(column, "cat"):
         return "categories", tuple(column.cat.categories)
