@@ -98,7 +98,7 @@ def test_a_stored_model_knows_its_columns_and_categories_by_name(tmp_path):
         warnings.simplefilter("ignore", RueWarning)
         auditor = rue.LinearRUE().fit(rue.wrap(path), (frame, z + frame["kind"].cat.codes))
     np.testing.assert_allclose(auditor.audit(some[["kind", "c", "a", "b"]]).prediction, wanted)
-    with pytest.raises(DataError, match="lack: b"):
+    with pytest.raises(DataError, match="lack 'b'"):
         auditor.audit(some.drop(columns="b"))
     with pytest.raises(ModelError, match="cannot be read"):
         rue.wrap(tmp_path / "nothing.txt")

@@ -496,7 +496,7 @@ def test_a_centre_that_is_the_trained_net_itself_is_refused():
             rue.wrap(net, loss=nn.MSELoss(), l2=L2, centre=centre)
 
 
-def test_the_centre_of_a_projection_is_its_nearest_point_in_least_squares():
+def test_the_centre_of_a_projection_is_its_nearest_point_in_the_units_of_the_penalty():
     net, y = network(2), numbers(2)
     centre = {name: p.detach() + 1 for name, p in net.named_parameters()}
     for l2, size in (({"*.weight": L2, "0.bias": 5.0}, 6), (L2, 8), ({"*.weight": L2}, 30), (None, 4)):
@@ -504,7 +504,9 @@ def test_the_centre_of_a_projection_is_its_nearest_point_in_least_squares():
         rows, bound = training_rows((X, y), model)
         seen = Projection(size=size).view(bound.core, rows)
         basis = np.concatenate([seen.directions.numpy(), np.eye(len(bound.theta))[seen.free.numpy()]])
-        nearest = np.linalg.lstsq(basis.T, (bound.core.centre - bound.theta).numpy(), rcond=None)[0]
+        unit = np.sqrt(np.where(bound.core.l2 > 0, bound.core.l2, 1.0))  # the penalty is ½Σ(unit·away)²
+        away = (bound.core.centre - bound.theta).numpy()
+        nearest = np.linalg.lstsq((basis * unit).T, away * unit, rcond=None)[0]
         np.testing.assert_allclose(seen.centre.numpy(), nearest, rtol=1e-6, atol=1e-8)
         assert seen.centre.shape == seen.theta.shape
         exact = Cholesky().view(bound.core, rows)
