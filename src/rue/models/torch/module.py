@@ -20,8 +20,7 @@ from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, refuse_steps, shapes
 from rue.models.reading import read_leaf
-from rue.models.torch.calling import arguments, audited_output, run_eagerly
-from rue.models.torch.kernels import kernels
+from rue.models.torch.calling import arguments, audited_output, kernels, run_eagerly
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre
 
