@@ -36,7 +36,6 @@ from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.progress import track
 from rue.core.resample import untouched
-from rue.core.schema import is_frame
 from rue.data.rows import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
@@ -79,7 +78,7 @@ class Auditor:
             audit,
             prediction=self._answers(inputs, plain.outputs),
             explainer=partial(self._explain, inputs),
-            index=getattr(inputs, "index", None) if is_frame(inputs) else None,
+            index=inputs.index if hasattr(inputs, "iloc") else None,
         )
 
     def _of_outputs(self, inputs: Any) -> Audit:
