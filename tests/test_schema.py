@@ -145,6 +145,15 @@ def test_missing_values_and_other_types_of_numbers_are_no_other_kind():
         schema.aligned(pd.DataFrame({"a": [1], "b": [1], "c": [7]}))
 
 
+def test_a_schema_knows_which_columns_it_takes_with_spaces_or_without():
+    schema = remembered(["dose_mg", "body mass"])
+    assert [schema.takes(name) for name in ("dose_mg", "dose mg", "body mass", "body_mass", "id")] == [True] * 3 + [
+        False
+    ] * 2
+    table = pd.DataFrame({"body mass": [1.0], "dose mg": [2.0]})
+    assert list(schema.aligned(table).columns) == ["dose mg", "body mass"]
+
+
 def test_names_that_a_library_made_up_are_no_names():
     assert remembered(["f0", "f1"]) is remembered(["Column_0", "Column_1"]) is remembered([]) is None
     assert remembered(["age", "f1"]).names == ("age", "f1")
