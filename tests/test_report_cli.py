@@ -191,3 +191,39 @@ def test_words_are_categories_of_the_training_table_in_both_tables(folder):
     assert values["strange"]["prediction"] == pytest.approx(with_nan, rel=1e-5)
     said = json.dumps(found["strange"])
     assert "1 of 60 (2 %) audited rows have a city that t.csv lacks (Paris): read as missing" in said
+
+
+def test_columns_that_the_model_was_not_trained_with_are_left_out_and_named(trees):
+    done = rue("trees.txt", "train.csv", "audited.csv", "--target", "y", "--out", "made")  # who and arm: forgotten
+    assert done.exit_code == 0, done.output
+    document = json.loads((trees / "made.json").read_text())
+    assert document["predictions"]["inputs"]["columns"] == ["a", "b"]
+    assert "the model was not trained with who and arm, left out of train.csv" in json.dumps(document)
+    again = rue(
+        "trees.txt", "train.csv", "audited.csv", *("--target", "y", "--drop", "who", "--drop", "arm", "--out", "two")
+    )
+    assert again.exit_code == 0, again.output
+    values = json.loads((trees / "two.json").read_text())["predictions"]["values"]
+    assert values == document["predictions"]["values"]
+
+
+def test_a_category_called_na_is_a_word_in_a_column_of_words_and_missing_among_numbers(folder):
+    import lightgbm
+
+    train, audited = (pd.read_csv(name) for name in ("train.csv", "audited.csv"))
+    for frame in (train, audited):
+        frame["drug"] = np.where(frame["arm"] == "left", "NA", np.where(frame["b"] > 0, "K", "Mg"))
+        frame["y"] += 4 * (frame["drug"] == "NA")
+        frame.loc[:4, "a"] = np.nan
+    words = pd.CategoricalDtype(["K", "Mg", "NA"])
+    fitted = lightgbm.LGBMRegressor(n_estimators=10, num_leaves=5, n_jobs=1, verbose=-1).fit(
+        train[["a", "drug"]].astype({"drug": words}), train["y"]
+    )
+    fitted.booster_.save_model("drugs.txt")
+    for frame, name in ((train, "t.csv"), (audited, "new.csv")):
+        frame[["a", "drug", "y"]].to_csv(name, index=False, na_rep="NA")
+    done = rue("drugs.txt", "t.csv", "new.csv", "--target", "y", "--out", "made")
+    assert done.exit_code == 0, done.output
+    values = json.loads((folder / "made.json").read_text())["predictions"]["values"]
+    wanted = fitted.predict(audited[["a", "drug"]].astype({"drug": words}))
+    assert values["prediction"] == pytest.approx(wanted, rel=1e-5)
