@@ -14,6 +14,7 @@ from torch import nn
 
 import cases
 import rue
+from rue.calibrate.crowding import free_outputs
 from rue.calibrate.shrinkage import Shrinkage, best_temperature, fit_shrinkage
 from rue.core.errors import DataError, InputError, ModelError, RueWarning, SettingError
 from rue.methods import CLASSIFIER_METHODS, classifier_rue
@@ -459,3 +460,10 @@ def test_validation_rows_set_temperature_and_share_against_a_prior_around_what_w
     assessed = found(model, torch.tensor(X))
     own = expit(2 * scale * X[:, 0] / np.sqrt(unit + more))
     np.testing.assert_allclose(assessed.classes.probability[:, 1], (1 - share) * own + share * theirs, rtol=1e-9)
+
+
+def test_softmax_leaves_one_output_less_free_than_there_are_logits():
+    """Adding the same number to all logits of a row changes nothing; other outputs move one by one."""
+    families = rue.losses.cross_entropy().family, rue.losses.bernoulli().family, rue.losses.squared_error().family
+    assert [free_outputs(family, 4) for family in families] == [3, 4, 4]
+    assert [free_outputs(family, 1) for family in families] == [1, 1, 1]

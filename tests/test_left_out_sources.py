@@ -16,10 +16,13 @@ import oracles
 import rue
 from rue.calibrate.left_out import Influence, KernelWitness, Linearised, Mixture
 from rue.calibrate.left_out.affine import Affine, Diagonal, FeatureRows
+from rue.calibrate.left_out.forest import forest_witness
+from rue.calibrate.left_out.honest import mixed, share_of_first
 from rue.calibrate.left_out.path import best_refit
 from rue.calibrate.left_out.rest import DRAWS, Reweighted, distance, is_linear, raw_steps, reweighted
 from rue.calibrate.left_out.tangent import some_units
 from rue.calibrate.left_out.witness import MIXES, Size, witness
+from rue.core.classify import probability
 from rue.core.concepts import Batch
 from rue.data.rows import training_rows
 from rue.losses.classes import bernoulli
@@ -1005,3 +1008,55 @@ def test_validation_rows_in_other_units_are_warned_of(usual):
     for bad, said in (((A[:1], b[:1]), "validation has 1 rows"), (A, "expected a pair")):
         with pytest.raises(rue.errors.RueError, match=said):
             rue.CalibratedRUE().fit(model, (X, y), validation=bad)
+
+
+@pytest.mark.parametrize("decision", ["largest", "signs"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_the_probabilities_of_a_mixture_are_the_mixture_of_probabilities(decision, share):
+    first, second = (
+        torch.randn(6, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in (0, 1)
+    )
+    shares = [probability(decision, part) for part in (mixed(decision, first, second, share), first, second)]
+    torch.testing.assert_close(shares[0], share * shares[1] + (1 - share) * shares[2])
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_share_of_a_model_is_that_of_least_squares_in_units_of_each_output(unit):
+    """By the normal equation, with each output divided by the second model's weighted sum of squares."""
+    draw = np.random.default_rng(0)
+    targets, first, second = (draw.normal(size=(30, 2)) for _ in range(3))
+    first, second = targets + 0.8 * first, targets + second
+    weight = draw.uniform(0.5, 2, 30)
+    size = np.sqrt(weight @ (targets - second) ** 2)
+    apart, missed = (first - second) / size, (targets - second) / size
+    best = np.average(apart * missed, axis=0, weights=weight).sum() / np.average(apart**2, axis=0, weights=weight).sum()
+    scale = torch.tensor([unit, 1.0], dtype=torch.float64)
+    parts = [torch.tensor(part) * scale for part in (first, second, targets)]
+    assert share_of_first(None, *parts, torch.tensor(weight)) == pytest.approx(best)
+    assert 0 < best < 1
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_raw_steps_have_no_units(unit):
+    """The root of a squared length over the mean of others, whatever the loss is measured in."""
+    draw = np.random.default_rng(0)
+    drawn, whole, pull = draw.normal(size=(7, 5)), draw.normal(size=5), draw.normal(size=5)
+    wanted = np.sqrt(((whole + pull) ** 2).sum() / (drawn**2).sum(1).mean())
+    gradients = Reweighted(torch.tensor(unit * whole), torch.tensor(unit * drawn))
+    assert raw_steps(gradients, torch.tensor(unit * pull)) == pytest.approx(wanted)
+
+
+def test_rows_without_weight_teach_a_forest_nothing():
+    """Twice the weight for all others: their targets are what counts, also where no weight is one."""
+    draw = np.random.default_rng(0)
+    rows_in, targets = draw.normal(size=(80, 2)), draw.normal(size=80)
+    weight = np.where(np.arange(80) % 4 == 0, 0.0, 2.0)
+    says = []
+    for spoilt in (targets, np.where(weight == 0, 1e3, targets)):
+        model = rue.wrap(nn.Linear(2, 1).double(), loss="squared_error")
+        rows, bound = training_rows(rue.Data(rows_in, spoilt, weight=weight), model)
+        batch = next(rows.batches())
+        grown = forest_witness(bound, rows, 0).says
+        says.append(grown(batch.inputs).numpy()[weight > 0])
+    assert np.abs(says[1]).max() < 10
+    assert np.corrcoef(says[0][:, 0], targets[weight > 0])[0, 1] > 0.7

@@ -1,6 +1,7 @@
 """One auditor in many threads gives the same bits, and what belongs to the whole process is as it was."""
 
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -12,7 +13,7 @@ from sklearn.linear_model import Ridge
 from torch import nn
 
 import rue
-from rue.core.process import Sides
+from rue.core.process import Sides, ignoring
 from snapshot import changed, world_picture
 
 THREADS = 8
@@ -141,3 +142,16 @@ def test_a_side_is_left_when_its_change_or_its_work_fails():
         raise KeyError
     with sides.on("other", threading.Lock):
         assert sides.count == 1
+
+
+def test_only_the_warnings_that_are_named_are_ignored():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with ignoring("slow", "odd"):
+            for text in ("slow but right", "odd", "wrong"):
+                warnings.warn(text, UserWarning, stacklevel=1)
+        with ignoring(category=rue.errors.RueWarning):
+            warnings.warn("an audit's", rue.errors.RueWarning, stacklevel=1)
+            warnings.warn("another", UserWarning, stacklevel=1)
+        warnings.warn("slow again", UserWarning, stacklevel=1)
+    assert [str(warning.message) for warning in seen] == ["wrong", "another", "slow again"]
