@@ -346,3 +346,29 @@ def test_a_network_that_is_judged_by_copies_moves_as_its_tangent_does(monkeypatc
     assert judged.facts["left_out"] == "refits"
     linear = rue.LinearRUE().fit(model, (case.X, case.y)).audit(case.X_new)
     np.testing.assert_allclose(judged.audit(case.X_new).std, linear.std, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["softplus", "linear"])
+def test_members_predict_the_same_in_one_piece_and_in_many(name, monkeypatch):
+    case = cases.CASES[name]()
+    auditor = rue.RUE(members=5).fit(case.wrap(), (case.X, case.y))
+    whole, audit = auditor.members(case.X_new), auditor.audit(case.X_new)
+    monkeypatch.setattr("rue.methods.ensemble.MEMBER_BYTES", 8 * 5 * 64 * 2)  # two rows at a time
+    np.testing.assert_allclose(auditor.members(case.X_new), whole, rtol=1e-12)
+    np.testing.assert_allclose(auditor.audit(case.X_new).std, audit.std, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", [rue.LinearRUE(), rue.RUE(members=5)], ids=["LinearRUE", "RUE"])
+def test_a_spread_made_of_influences_says_whose_they_are(method):
+    """The parts (bᵢ − b̄)² of the resampling variance, each row's, sum to it."""
+    case = cases.linear()
+    why = method.fit(case.wrap(), (case.X, case.y)).audit(case.X_new).explain(0)
+    exact = rue.LinearRUE(curvature=rue.curvature.Hessian()).fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
+    assert why.to_frame(top=len(case.y))["share"].sum() == pytest.approx(1.0)
+    assert exact.explain(0).to_frame(top=3)["share"].iloc[0] == pytest.approx(why.to_frame(top=3)["share"].iloc[0])
+
+
+@pytest.mark.parametrize("step", [0.0, -0.1, float("inf"), float("nan")])
+def test_a_step_that_cannot_be_taken_is_refused(step):
+    with pytest.raises(rue.errors.SettingError, match="step must be a positive number"):
+        rue.BootstrapSGD(step=step)
