@@ -143,7 +143,56 @@ FIRST_LOOK = (
 )
 
 # Survivors that were looked at and left, by file and changed line: the reason on the page.
-REASONS: dict[tuple[str, str], str] = {}
+REASONS: dict[tuple[str, str], str] = {
+    (
+        "calibrate/left_out/sources.py",
+        "return RefittedTangent(tangent, inverted, limit=False)",
+    ): "Only a fact for people, which this path does not show.",
+    (
+        "calibrate/left_out/tangent.py",
+        "SETTLED = 0.3  # resampling steps from rest that do not matter for a left-out prediction",
+    ): "A tolerance.",
+    ("calibrate/nearest.py", "kept = values > 1e-10 * values[-1]"): "A tolerance of rounding.",
+    (
+        "calibrate/variance.py",
+        "DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, inf)  # degrees of freedom that are tried; infinite is Gaussian",
+    ): "A grid of values that are tried.",
+    ("core/solve/conjugate_gradient.py", "max_steps: int = 1000"): "The effort of a solver.",
+    (
+        "methods/calibrated_rue.py",
+        "DAMPINGS = (1e-2, 1.0)  # tried beside no damping, as fractions of the mean eigenvalue",
+    ): "A grid of values that are tried.",
+    ("methods/error_forest.py", "seed: int = 0"): "Another seed: results differ by chance only.",
+    (
+        "methods/fitting.py",
+        "rule_of_curvature, seed = settings.curvature or GaussNewton(), settings.seed or 0",
+    ): "Another seed: results differ by chance only.",
+    (
+        "methods/forest_rue.py",
+        "some = slice(None, None, max(1, len(known.leaf) // 500))",
+    ): "How many rows are looked at.",
+    (
+        "methods/integrated/mc_dropout.py",
+        "rates: tuple[float, ...] = (0.005, 0.01, 0.05, 0.1)",
+    ): "A grid of values that are tried.",
+    (
+        "methods/integrated/pbp/prior.py",
+        "valid = (rest > 1 / FLAT) & cavity.proper & updated.proper",
+    ): "Two real numbers are never equal.",
+    (
+        "methods/outside_numbers.py",
+        "drawn = torch.randperm(len(usable), generator=generator(seed))[:ROWS].sort().values.numpy()",
+    ): "How many rows are looked at.",
+    ("methods/rue.py", "seed: int = 0"): "Another seed: results differ by chance only.",
+    (
+        "methods/witness_lens.py",
+        "means = np.concatenate([tree.tree_.value[end].reshape(end.sum(), -1) for tree, end in trees])",
+    ): "NumPy takes any negative number for the missing length.",
+    (
+        "policy/losses.py",
+        "size: Array = np.abs(y - prediction).reshape(len(y), -1).max(axis=1)",
+    ): "NumPy takes any negative number for the missing length.",
+}
 
 
 @dataclass(frozen=True)
