@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -437,6 +438,26 @@ def test_inputs_unlike_training_rows_are_marked_and_not_believed():
     audit = rue.audit(Box(), train=(data.X, data.y), inputs=np.vstack([data.X_new[:50], far]))
     assert audit.scarce[50:].all()
     assert audit.scarce[:50].mean() < 0.2
+
+
+def test_the_variance_of_a_strange_input_is_halfway_to_the_overall_one_and_resampling_has_its_weight():
+    data = problem()
+    far = data.X_new[:20] + np.array([0, 0, 12.0, 0])
+    auditor = rue.CalibratedRUE().fit(rue.wrap(Box()), (data.X, data.y), refit=False)
+    spread = replace(auditor.assess, overall=100 * auditor.assess.overall)
+    found = spread(auditor.model, auditor.model.read(far))
+    total, guard = (part[:, 0, 0].numpy() for part in found.calibrated[:2])
+    believed, overall = total - guard, float(spread.overall[0])
+    np.testing.assert_allclose(total, np.sqrt(believed * np.maximum(believed, overall)))
+    assert (guard > 0).any()
+
+    moved = torch.full((20, 1, 1), 3.0, dtype=torch.float64)
+    resampled = SimpleNamespace(covariance=lambda _: moved)
+    weighed = replace(spread, resampled=resampled, weights=np.append(spread.weights[:3], 2.0))
+    near = auditor.model.read(data.X_new[:20])
+    plain, more = spread(auditor.model, near), weighed(auditor.model, near)
+    usual = plain.calibrated.scarce == 0
+    torch.testing.assert_close((more.calibrated.total - plain.calibrated.total)[usual], 2 * moved[usual])
 
 
 def test_checks_and_explanations_of_a_black_box_say_what_cannot_be_known():

@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributions import Normal
 
 import rue
-from rue.core.errors import DataError, ModelError, SettingError
+from rue.core.errors import DataError, ModelError, NumericalError, SettingError
 from rue.data.features import Standardiser
 from rue.methods.integrated.pbp import PBP
 from rue.methods.integrated.pbp.gamma import Gamma
@@ -208,6 +208,24 @@ def test_the_gamma_distribution_keeps_the_moments_that_z_z1_and_z2_give():
     np.testing.assert_allclose(
         found.shape * (found.shape + 1) / found.rate**2, z2 / z * shape * (shape + 1) / rate**2
     )  # E γ²
+
+
+def test_one_over_a_precision_has_a_mean_beyond_a_shape_of_one():
+    found = Gamma(np.array([1.0, 1.5, 2.0]), np.array([1.0, 0.5, 0.0]))
+    assert found.proper.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("lost", ["a weight", "the noise"])
+def test_training_that_ends_without_finite_numbers_is_refused(monkeypatch, lost):
+    def spoiled(self):
+        if lost == "a weight":
+            self.first.mean[0] = np.inf
+        else:
+            self.noise = Gamma(self.noise.shape, np.full_like(self.noise.rate, np.inf))
+
+    monkeypatch.setattr(Networks, "refine_prior", spoiled)
+    with pytest.raises(NumericalError, match="not finite after training"):
+        PBP(epochs=1).fit(wrapped(net(3, 3, 1)), regression(20, 0))
 
 
 @pytest.mark.parametrize("residual", [0.1, 1.0, 2.5])

@@ -75,14 +75,25 @@ def test_by_share_is_the_conformal_quantile_of_the_scores(rows, share):
         assert Policy.by_share(audited(score), share=share).threshold == sorted(score)[rank - 1]
 
 
-@given(sized, st.integers(2, 20))
-def test_by_cost_has_the_smallest_cost_of_all_thresholds(rows, error):
+def test_what_is_accepted_and_reviewed_is_said_as_shares_of_the_held_out_rows():
+    policy = Policy.by_share(audited(np.arange(8)), share=0.3)
+    assert "7 of 8 held-out rows; the rest, 12.5%, is for review" in str(policy)
+
+
+def test_a_row_with_one_unknown_target_of_two_is_counted():
+    audit = Fake(np.arange(3.0), np.zeros((3, 2)))
+    with pytest.raises(DataError, match="NaN or infinite in 1 of 3 rows"):
+        Policy.by_risk(audit, np.array([[0, 1], [np.nan, 0], [1, 1]]), SIZE, risk=0.3)
+
+
+@given(sized, st.integers(2, 20), st.sampled_from([0.25, 1.0, 1.75]))
+def test_by_cost_has_the_smallest_cost_of_all_thresholds(rows, error, review):
     score, loss = rows
 
     def cost(t):
-        return sum(error * x if s <= t else 1 for s, x in zip(score, loss, strict=True)) / len(score)
+        return sum(error * x if s <= t else review for s, x in zip(score, loss, strict=True)) / len(score)
 
-    policy = Policy.by_cost(audited(score), loss, SIZE, error=error, review=1)
+    policy = Policy.by_cost(audited(score), loss, SIZE, error=error, review=review)
     best = min(candidates(score), key=lambda t: (round(cost(t), 9), t))
     assert policy.threshold == best
     assert policy.cost.value == pytest.approx(cost(best), abs=1e-12)

@@ -9,7 +9,7 @@ from torch import nn
 import cases
 import rue
 from rue.core.derivatives import jacobian, pushed
-from rue.core.errors import SettingError
+from rue.core.errors import RueWarning, SettingError
 from rue.core.solve import Cholesky, Projection
 from rue.data.rows import training_rows
 
@@ -40,6 +40,14 @@ def test_as_many_directions_as_parameters_give_the_exact_answer_in_any_units_of_
         for solver in (Cholesky(), Projection(size=40))
     )
     np.testing.assert_allclose(seen.std, exact.std, rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", [rue.LinearRUE, rue.CalibratedRUE])
+def test_what_is_too_large_for_an_exact_solve_is_projected_unasked_and_said(method, monkeypatch):
+    case = cases.CASES["softplus"]()
+    monkeypatch.setattr("rue.core.solve.choice.LARGE", 10)
+    with pytest.warns(RueWarning, match="too many for an exact solve"):
+        method().fit(case.wrap(), (case.X, case.y))
 
 
 def many_classes():
