@@ -1396,8 +1396,8 @@ BREAKS = [
         "(shares * (better",
         CHECKS,
     ),
-    Break("answers may differ by twice as much", "auditing/auditor.py", "ANSWERS = 1e-4", "ANSWERS = 2e-4", SCIKIT),
-    Break("answers may differ by half as much", "auditing/auditor.py", "ANSWERS = 1e-4", "ANSWERS = 5e-5", SCIKIT),
+    Break("answers may differ by twice as much", "models/answers.py", "NUMBERS = 1e-4", "NUMBERS = 2e-4", SCIKIT),
+    Break("answers may differ by half as much", "models/answers.py", "NUMBERS = 1e-4", "NUMBERS = 5e-5", SCIKIT),
     Break(
         "T for T − 1 in what few trees do",
         "models/trees/leaf_influence.py",

@@ -119,7 +119,6 @@ EQUIVALENT: tuple[tuple[str, str, str, str], ...] = (
     ("core/one_step.py", "count = data.n * outputs(", "/", "an estimate of memory"),
     ("core/one_step.py", "COPIES * 8 * count", "/|9", "an estimate of memory"),
     ("core/solve/nystrom.py", "image + shift * basis", "-", "rounding in a preconditioner"),
-    ("calibrate/doubts.py", "sizes.fitted > WORSE * sizes.spread", ">=", "two real numbers are never equal"),
     ("calibrate/leaving_one_out.py", "if share <= WARNED_OF", "<", "two real numbers are never equal"),
     ("calibrate/nearest.py", "direction = points.mean(0)", "sum", "only the sign of a product with it is used"),
     ("calibrate/shrinkage.py", '"maxiter": 200', "201", "the effort of an optimiser"),

@@ -374,6 +374,7 @@ def laplace(data):
     return method.fit(CASE.wrap(), data).audit(CASE.X_new)
 
 
+@pytest.mark.filterwarnings("ignore:copies")
 def test_whole_weights_are_repeated_rows_to_curvature_and_noise():
     counts = np.arange(N) % 3
     rows = np.repeat(np.arange(N), counts)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import bad_inputs
 import breaks
 
 ROOT = Path(__file__).parent.parent
@@ -51,8 +50,7 @@ def test_the_paper_to_code_table_names_functions_and_tests_that_exist():
         assert re.search(rf"^def {test}\(", (ROOT / file).read_text(), re.M), f"{file} has no {test}"
 
 
-def test_the_pages_of_mistakes_and_breaks_are_those_that_are_tested():
-    assert (ROOT / "docs/bad-inputs.md").read_text() == bad_inputs.page()
+def test_the_page_of_breaks_is_of_those_that_are_tested():
     assert (ROOT / "docs/breaks.md").read_text() == breaks.page()
 
 

@@ -142,6 +142,7 @@ def test_cox_has_the_robust_variance_of_lifelines():
         np.testing.assert_allclose(std, fit.standard_errors_, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:copies")
 def test_cox_counts_a_weight_of_two_as_a_row_twice():
     X, y = survival(30, ties=True)
     model = rue.wrap(cox_net([0.5, -0.3, 0.2]), loss="cox", l2=0.5)

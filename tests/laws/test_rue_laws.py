@@ -170,7 +170,7 @@ def test_the_root_of_resampled_gradients_fits_where_there_is_room_for_it(n, size
 @pytest.mark.parametrize("meat", ["HC0", "HC3"])
 def test_streaming_over_rows_that_do_not_fit_changes_nothing(grouped, meat, monkeypatch):
     if grouped and meat == "HC3":
-        pytest.skip("refused: tests/bad_inputs.py")
+        pytest.skip("refused: tests/attacks")
     case = cases.convolution()
     data = rue.Data(case.X, case.y, group=np.arange(len(case.y)) // 2 if grouped else None)
     method = rue.LinearRUE(meat=meat, damping=Fixed(0.1))

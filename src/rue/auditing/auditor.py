@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NoReturn, TypedDict
@@ -24,7 +24,7 @@ from rue.auditing.trained import Trained
 from rue.checks.asked import asked
 from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import check_up
-from rue.checks.duplicates import duplicates
+from rue.checks.duplicates import rows_met_again
 from rue.checks.subject import Audited, Subject
 from rue.core.arrays import Array
 from rue.core.classify import averaged, epistemic, flip_probability, probability
@@ -40,9 +40,7 @@ from rue.data.rows import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
 from rue.explain.target import explained_number
-
-ANSWERS = 1e-4  # relative tolerance for an estimator's own predictions: tree ensembles add in single precision
-
+from rue.models.answers import check_answers
 
 Predict = Callable[[Model, Inputs], Tensor]
 """Predictions (c, k) of networks that a method trained itself."""
@@ -62,6 +60,7 @@ class Auditor:
     drawn: Members | None = field(default=None, repr=False)  # for methods that draw members
     sets: HeldOutClasses | None = field(default=None, repr=False)  # scores of held-out rows, for classifiers
     meaning: Meaning = field(default_factory=Meaning, repr=False)  # of its numbers, for reports
+    stopped_by: Any = field(default=None, repr=False)  # validation rows, which set the scale already
     fitted_: ClassVar[bool] = True  # MAPIE looks for this attribute on a fitted estimator
 
     @property
@@ -128,22 +127,28 @@ class Auditor:
         conformal, by group if the held-out rows have groups; for a classifier, `audit.prediction_set` does.
         """
         calibrated = self._held_out(X, y, group, stopping=False)
-        self._refuse_training_rows(X)
+        self._refuse_rows_in_use(X)
         return calibrated
 
     def validated(self, validation: Any) -> "Auditor":
         """Like `calibrate`, with validation rows (X, y) on which training may have been stopped early."""
         X, y = pair(validation)
-        return self._held_out(X, y, None, stopping=True)
+        return replace(self._held_out(X, y, None, stopping=True), stopped_by=X)
 
-    def _refuse_training_rows(self, X: Any) -> None:
-        """Raise if more of these rows are training rows than chance explains: they would guarantee nothing."""
-        found = duplicates(Subject(self.model, self.trained.data, audited=Audited.of(X)))
-        if isinstance(found, Check) and found.light == "red":
-            raise DataError(
-                f"{found.value:.0%} of the rows to calibrate by have the features of a training row, the first being "
-                f"row {found.rows[0]}: intervals by rows that were trained on guarantee nothing; hold other rows out"
-            )
+    def _refuse_rows_in_use(self, X: Any) -> None:
+        """Raise if more of these rows were trained on, or stopped training, than chance explains."""
+        held = Audited.of(X)
+        earlier: dict[str, Iterable[Inputs]] = {"training": (batch.inputs for batch in self.trained.data.batches())}
+        if self.stopped_by is not None:
+            earlier["validation"] = input_batches(self.stopped_by, self.model)
+        for called, rows in earlier.items():
+            found = rows_met_again(held, rows, self.model, called)
+            if isinstance(found, Check) and found.light == "red":
+                raise DataError(
+                    f"{found.value:.0%} of the rows to calibrate by have the features of a {called} row, the first "
+                    f"being row {found.rows[0]}: intervals by rows that the model or its audit was made with guarantee "
+                    "nothing; hold other rows out"
+                )
 
     def _held_out(self, X: Any, y: Any, group: Any, stopping: bool) -> "Auditor":
         if self.model.family.decision is not None:
@@ -247,9 +252,8 @@ class Auditor:
         answers = self.model.answer(inputs)
         if answers is None:
             return _squeezed(predicted)
-        if self.model.classes is None:
-            derived = predicted if self.model.response is None else self.model.response.value(predicted)
-            _check_answers(derived, np.asarray(answers, dtype=np.float64))
+        if not self.own_networks:
+            check_answers(self.model, predicted, answers)
         return _squeezed(answers) if answers.ndim == 2 else answers
 
     def _encoded(self, y: Any) -> Array:
@@ -339,16 +343,6 @@ def _classified(decision: Decision, assessment: Assessment) -> Assessment:
             epistemic(decision, logits, covariance) if nats is None else nats,
         )
     )
-
-
-def _check_answers(derived: Array, answers: Array) -> None:
-    """Raise if outputs do not give the estimator's own predictions: it was read wrongly, or has changed since."""
-    apart = np.abs(derived - answers.reshape(derived.shape)).max(initial=0.0)
-    if apart > ANSWERS * (1 + np.abs(answers).max(initial=0.0)):
-        raise ModelError(
-            f"what was read off the estimator predicts otherwise than the estimator itself, by up to {apart:.1e}; give "
-            "inputs as for its predict, and an estimator that was not changed since it was wrapped"
-        )
 
 
 def _scores(own: Array | None, spread: Spread) -> Array:

@@ -15,7 +15,6 @@ from rue.core.nested import leaves
 from rue.data.rows import Rows
 
 ABSURD = 10.0  # errors above so many times the spread of the targets are impossible for a model of these targets
-WORSE = 1.05  # training errors above so many times that spread: wrong targets, or rows in another order
 DOUBTFUL = 1.25  # left-out errors above so many times that spread: worse than if nothing could be learnt
 DOUBT = 0.1  # nats per row by which a classifier may be worse than the class frequencies
 TINY = 1e-12  # targets whose spread is below this part of their size are constant, up to rounding
@@ -55,12 +54,6 @@ def _of_numbers(sizes: Sizes, evidence: Evidence) -> list[str]:
             f"what the targets vary ({sizes.spread:.3g}), by {evidence.source}: the penalty is much smaller than that "
             "of training (a mean taken for a sum, AdamW's decay for a penalty); leave l2= and left_out= away"
         )
-    if sizes.fitted > WORSE * sizes.spread:
-        return [
-            f"the model misses its own training rows by {sizes.fitted:.3g}, more than their mean would "
-            f"({sizes.spread:.3g}): were the targets standardised in training, or are the rows in another order? "
-            "Expected errors are then too large"
-        ]
     if sizes.left_out > DOUBTFUL * sizes.spread:
         return [
             f"left out, training rows are missed by {sizes.left_out:.3g}, more than their mean would "

@@ -25,7 +25,7 @@ LIMITS = (
 )
 
 
-def at_rest(subject: Subject) -> Check | str:
+def at_rest(subject: Subject, other_losses: bool = True) -> Check | str:
     """Measure the distance from rest; where it is large, look for another penalty or loss that explains it."""
     if not subject.model.family.stationary:
         return Senseless(
@@ -44,12 +44,13 @@ def at_rest(subject: Subject) -> Check | str:
         f"{away.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
     )
     if not subject.stated_by_user:  # loss and penalty were read from an estimator: they cannot be misstated
-        light: Light = "green" if away.steps <= CLOSE else "amber"
-        return _check(light, away, measured, "" if light == "green" else _ESTIMATOR_ADVICE)
+        if away.steps <= CLOSE or (subject.may_stop_early and not subject.needs_rest):
+            return _check("green", away, measured, "")
+        return _check("amber", away, measured, _ESTIMATOR_ADVICE)
     other = _other_penalty(away, subject) if away.steps > WORTH else None
     if other and away.share >= ALL:
         return _check("red", away, f"{measured}; they are at rest under {other}", _PENALTY_ADVICE)
-    named = better_loss(subject, away.steps, CLOSE) if away.steps > WORTH else None
+    named = better_loss(subject, away.steps, CLOSE) if other_losses and away.steps > WORTH else None
     if named is not None:
         text = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
         return _check("red", away, f"{measured}; {text}", f"wrap the model with loss={named.name!r}, if trained so")
@@ -74,7 +75,8 @@ _AMBER_ADVICE = (
 )
 _ESTIMATOR_ADVICE = (
     "the loss and the penalty are the estimator's own, so that its search stopped before it was at rest: scale the "
-    "columns, raise max_iter or lower tol; if it had converged, these are other rows, or row weights that were left out"
+    "columns, raise max_iter or lower tol; if it had converged, these are other rows or targets, row weights that were "
+    "left out, or coefficients or settings that were changed since"
 )
 
 

@@ -6,6 +6,7 @@ import torch
 
 from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, CheckUp
+from rue.checks.copies import copies
 from rue.checks.duplicates import duplicates
 from rue.checks.leverage import effective_parameters, largest_leverage
 from rue.checks.linearisation import linearisation
@@ -20,13 +21,16 @@ from rue.core.errors import NumericalError, RueError
 from rue.core.memory import derivatives_kept
 from rue.core.resample import untouched
 
-CHECKS: dict[str, Callable[[Subject], Check | str]] = {
+Made = Callable[[Subject], Check | str]
+
+CHECKS: dict[str, Made] = {
     "mode": mode,
     "training fit": training_fit,
     "at rest": at_rest,
     "negative curvature": negative_curvature,
     "effective parameters": effective_parameters,
     "leverage": largest_leverage,
+    "copies": copies,
     "duplicates": duplicates,
     "linearisation": linearisation,
     "refits": refits,
@@ -34,15 +38,17 @@ CHECKS: dict[str, Callable[[Subject], Check | str]] = {
     "solve": solve,
 }
 OBJECTIVE = ("at rest", "negative curvature", "effective parameters", "leverage", "linearisation", "solve")
-FOREIGN = ("duplicates",)  # the checks that make sense where a method predicts with networks it trained itself
+FOREIGN = ("copies", "duplicates")  # the checks that make sense where a method predicts with networks it trained itself
 
 
 def check_up(subject: Subject) -> CheckUp:
     """All checks in order; each is made, or skipped with a reason."""
     checks, skipped = [], {}
     with untouched(), torch.inference_mode(False), derivatives_kept(subject.data):
+        for _ in subject.data.batches():  # raises if the rows have changed since the fit
+            pass
         for name, check in CHECKS.items():
-            outcome = _senseless(name, subject) or _made(check, subject)
+            outcome = _senseless(name, subject) or attempted(check, subject)
             if isinstance(outcome, Check):
                 checks.append(outcome)
             else:
@@ -56,10 +62,11 @@ def _senseless(name: str, subject: Subject) -> str | None:
     return subject.without_objective if name in OBJECTIVE else None
 
 
-def _made(check: Callable[[Subject], Check | str], subject: Subject) -> Check | str:
+def attempted(check: Made, subject: Subject) -> Check | str:
+    """The check, or the reason why it cannot be made: one that fails does not stop the others."""
     try:
         return check(subject)
-    except RueError as error:  # a check that fails does not stop the others
+    except RueError as error:
         if check is refits and not isinstance(error, NumericalError):
             raise  # the error is in the user's refit function
         return str(error)

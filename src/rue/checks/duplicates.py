@@ -7,8 +7,9 @@ from hashlib import blake2b
 import numpy as np
 
 from rue.checks.check import ROWS, Check, Light
-from rue.checks.subject import Subject
+from rue.checks.subject import Audited, Subject
 from rue.core.concepts import Inputs
+from rue.core.model import Model
 from rue.data.features import coordinates
 from rue.explain.people import named
 
@@ -27,31 +28,36 @@ def duplicates(subject: Subject) -> Check | str:
     """Count the audited rows that equal a training row in all features, as the model reads them."""
     if subject.audited is None:
         return "no audited rows were given: auditor.check(inputs)"
+    return rows_met_again(subject.audited, (batch.inputs for batch in subject.data.batches()), subject.model)
+
+
+def rows_met_again(audited: Audited, earlier: Iterable[Inputs], model: Model, called: str = "training") -> Check | str:
+    """Count the rows that equal one of earlier rows, which are `called` so in texts."""
     widths: set[int] = set()
-    training = _digests((batch.inputs for batch in subject.data.batches()), widths)
-    audited = _digests(subject.audited.batches(subject.model), widths)
+    before = _digests(earlier, widths)
+    now = _digests(audited.batches(model), widths)
     if len(widths) > 1:
         return (
             f"batches have {min(widths)} to {max(widths)} features per row, as texts padded batch by batch do: equal "
             "rows cannot be told; pad all to the longest"
         )
-    times = Counter(training)
+    times = Counter(before)
     twice = sum(count for count in times.values() if count > 1)
-    same = np.flatnonzero([digest in times for digest in audited])
-    m, n, rate = len(audited), len(training), twice / len(training)
+    same = np.flatnonzero([digest in times for digest in now])
+    m, n, rate = len(now), len(before), twice / len(before)
     light = _light(len(same), m, rate, n)
     return Check(
         NAME,
         light,
         len(same) / m,
-        f"{len(same)} of m = {m} audited rows ({len(same) / m:.1%}) have the features of a training row; of n = {n} "
-        f"training rows {twice} ({rate:.1%}) equal another",
+        f"{len(same)} of m = {m} audited rows ({len(same) / m:.1%}) have the features of a {called} row; of n = {n} "
+        f"{called} rows {twice} ({rate:.1%}) equal another",
         LIMITS,
         ""
         if light == "green"
         else "take these rows out before errors are measured on them; split the data again, by "
         "patient or source where one has several rows",
-        tuple(named(subject.audited.source, same[:ROWS]).tolist()),
+        tuple(named(audited.source, same[:ROWS]).tolist()),
     )
 
 

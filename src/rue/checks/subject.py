@@ -88,6 +88,12 @@ class Subject:
         return plain_module(self.model) is not None
 
     @property
+    def may_stop_early(self) -> bool:
+        """Whether the search of the estimator need not end at rest, as that of scikit-learn's networks and SGD."""
+        last = getattr(self.model.estimator, "_final_estimator", self.model.estimator)  # of a pipeline
+        return hasattr(last, "early_stopping") or hasattr(last, "module_")
+
+    @property
     def needs_rest(self) -> bool:
         """Whether the audit assumes that the model is at rest on its training rows."""
         return self.source in (None, "influence at rest")

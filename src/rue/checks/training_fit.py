@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from rue.calibrate.left_out.rest import CLOSE
 from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
@@ -16,12 +17,15 @@ from rue.core.model import Model
 
 NAME = "training fit"
 ERRORS = 2.0  # standard errors of the difference: 2 to 3 % of models without skill exceed it on either side
+SURE = 3.0  # standard errors by which outputs that vary less must be better
+CALMER = 0.8  # of the variation of the outputs: what was trained on these rows would not fit them better so
 MATTERS = 1e-3  # smaller differences, relative to the constant's loss, do not matter, however significant
 WALL = 1e6  # stands for a loss that does not exist, times the loss at the start; finite for the line search
 LIMITS = (
     f"green where the model beats the best constant output by more than {ERRORS:g} standard errors of the difference "
     f"over the rows; red where the constant beats the model by that much and by {MATTERS:.1%} of its loss, and the "
-    "objective is not at rest on these rows; amber between"
+    "objective is not at rest on these rows, or where outputs that vary a fifth less would be better by "
+    f"{SURE:g} standard errors; amber between"
 )
 
 
@@ -32,36 +36,66 @@ def training_fit(subject: Subject) -> Check | str:
         return Senseless("the loss of a row depends on the other rows: no constant can be compared row by row")
     batches = [(outputs(model, batch.inputs), batch.targets, batch.weight) for batch in data.batches()]
     constant = best_constant(model, batches)
-    own, flat, weight = [], [], []
+    total = float(data.weight.sum())
+    centre = (
+        torch.as_tensor(sum((weights[:, None] * predicted.double()).sum(0) for predicted, _, weights in batches))
+        / total
+    )
+    own, flat, calmer, weight = [], [], [], []
     with torch.no_grad():
         for predicted, targets, weights in batches:
+            calm = centre + CALMER * (predicted.double() - centre)
+            calmer.append(model.loss(calm.to(predicted), targets).double())
             own.append(model.loss(predicted, targets).double())
             flat.append(model.loss(constant.to(predicted).expand_as(predicted), targets).double())
             weight.append(weights)
-    losses, others, shares = torch.cat(own), torch.cat(flat), torch.cat(weight) / float(data.weight.sum())
-    better = others - losses
-    mean = float((shares * better).sum())
-    error = sqrt(float((shares.square() * (better - mean).square()).sum()))
-    score = mean / error if error > 0 else 0.0
-    light: Light = "green" if score > ERRORS else "amber"
-    advice = "" if light == "green" else _AMBER
-    if score < -ERRORS and -mean > MATTERS * float((shares * others.abs()).sum()):
+    losses, others, shares = torch.cat(own), torch.cat(flat), torch.cat(weight) / total
+    gain, less = _gain(others - losses, shares), _gain(losses - torch.cat(calmer), shares)
+    size = float((shares * others.abs()).sum())
+    light: Light = "green" if gain.score > ERRORS else "amber"
+    advice, more = "" if light == "green" else _AMBER, ""
+    if gain.score < -ERRORS and -gain.mean > MATTERS * size:
         light, advice = ("amber", _HELD) if _rests(subject) else ("red", _RED)
+    elif model.family.gradients and less.score > SURE and less.mean > MATTERS * size and not _rests(subject):
+        more = f"; outputs that vary {1 - CALMER:.0%} less would lose {less.mean:.3g} ± {less.error:.2g} less"
+        light, advice = "red", _TOO_BOLD
     return Check(
         NAME,
         light,
-        score,
+        gain.score,
         f"the mean loss of n = {data.n} training rows is {float((shares * losses).sum()):.3g}, that of the best "
-        f"constant {float((shares * others).sum()):.3g}: a difference of {mean:.3g} ± {error:.2g} (standard error)",
+        f"constant {float((shares * others).sum()):.3g}: a difference of {gain.mean:.3g} ± {gain.error:.2g} (standard "
+        f"error){more}",
         LIMITS,
         advice,
     )
+
+
+class Gain(NamedTuple):
+    """The weighted mean of differences between losses, and its standard error."""
+
+    mean: float
+    error: float
+
+    @property
+    def score(self) -> float:
+        """The mean in standard errors."""
+        return self.mean / self.error if self.error > 0 else 0.0
+
+
+def _gain(better: Tensor, shares: Tensor) -> Gain:
+    mean = float((shares * better).sum())
+    return Gain(mean, sqrt(float((shares.square() * (better - mean).square()).sum())))
 
 
 _AMBER = "the model says little more of its training rows than a constant: check that it was trained, and on these rows"
 _HELD = (
     "the model is at rest on these rows, and still a constant fits them better: its penalty, or a missing intercept, "
     "keeps it from one; leave the bias out of the penalty, or centre the targets"
+)
+_TOO_BOLD = (
+    "training would have made the outputs vary less: these are other rows or targets than those of training, or it "
+    "began from something else (base_margin, init_score, a baseline) that predictions leave out"
 )
 _RED = "targets and inputs do not belong together: check the order of rows and targets, their scaling and the weights"
 
@@ -71,10 +105,10 @@ def _rests(subject: Subject) -> bool:
     if subject.without_objective is not None:
         return False
     try:
-        check = at_rest(subject)
+        check = at_rest(subject, other_losses=False)
     except RueError:
         return False
-    return isinstance(check, Check) and check.light == "green"
+    return isinstance(check, Check) and check.value is not None and check.value <= CLOSE
 
 
 def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Tensor:

@@ -7,7 +7,7 @@ from explicit generators, and the global random state of a program stays as it i
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +24,15 @@ def generator(seed: int) -> torch.Generator:
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """Restore the random state of Python, NumPy and PyTorch after the block."""
+    """Restore the random state of Python, NumPy and PyTorch after the block; inside, autocast is off."""
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  the global state is the point
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     try:
-        yield
+        with ExitStack() as exact:
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    exact.enter_context(torch.autocast(device, enabled=False))
+            yield
     finally:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002  as above

@@ -16,10 +16,11 @@ from rue.core.errors import DataError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.schema import fitted_schema
-from rue.models.admission import admit
+from rue.models.admission import admit, admit_again
 
 BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
+LOOKED_AT = 50  # rows that are read twice
 LABELS = ("labels", "label")  # keys of the targets in a batch that is a dict
 
 PassOverRows = Callable[[], Iterator[tuple[Inputs, Any]]]
@@ -51,13 +52,21 @@ class Rows:
     units: int
     read: PassOverRows = field(repr=False)
     source: Data = field(repr=False)  # as the user gave it
+    prints: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)  # of batches, by first and last row
 
     def batches(self) -> Iterator[Batch]:
-        """Every row once, in the same order on every pass."""
+        """Every row once, in the same order on every pass; raises if the data is no longer what was read first."""
         start = 0
         for inputs, targets in self.read():
             rows = slice(start, start + _length(inputs))
             start = rows.stop
+            found = _print([inputs, targets])
+            if self.prints.setdefault((rows.start, rows.stop), found) != found:
+                raise DataError(
+                    f"training rows {rows.start} to {rows.stop - 1} are not what they were when the audit was fitted: "
+                    "an array was changed in place since, or a dataset draws at random; give the audit its own copy, "
+                    "or fit again"
+                )
             yield Batch(inputs, targets, self.weight[rows].to(leaves(inputs)[0].device), rows)
 
 
@@ -85,7 +94,11 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
         return Rows(n, ids, weight, unit, units, lambda: read(reader), data)
 
     bound = model.bind(inputs, float(weight.sum()), lambda reader: rows(reader).batches())
-    admit(bound, *next(iter(read(bound))))
+    first = next(iter(read(bound)))
+    admit(bound, *first)
+    few = slice(0, min(LOOKED_AT, _length(first[0])))
+    if not isinstance(data.X, Dataset | DataLoader | Mapping | tuple | list):
+        admit_again(bound, data.X.iloc[few] if hasattr(data.X, "iloc") else data.X[few], take(first[0], few))
     return rows(bound), bound
 
 
@@ -100,6 +113,8 @@ def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
         if not batches:
             raise DataError("there are no inputs to audit; give at least one row")
         return
+    if tuple(getattr(inputs, "shape", ()))[:1] == (0,):
+        raise DataError("there are no inputs to audit; give at least one row")
     read = model.read(_without_labels(inputs))
     n = _length(read)
     if n == 0:
@@ -267,6 +282,17 @@ def _length(tree: Any) -> int:
     if len(lengths) > 1:
         raise ShapeError(f"the parts of the inputs have {sorted(lengths)} rows; every part needs the same rows")
     return int(lengths.pop())
+
+
+def _print(tree: Any) -> int:
+    """A number that changes with the values of the leaves and with the order of their rows."""
+    total = 0
+    for leaf in leaves(tree):
+        bits = leaf.detach().reshape(len(leaf), -1)
+        whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[bits.element_size()]
+        sums = bits.view(whole).sum(1, dtype=torch.int64)
+        total = 31 * total + int((sums * (2 * torch.arange(len(sums), device=sums.device) + 1)).sum())
+    return total
 
 
 def _row_slices(tree: Inputs, n: int) -> Iterator[slice]:

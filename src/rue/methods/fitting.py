@@ -23,6 +23,8 @@ from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
 from rue.calibrate.left_out.evidence import Source, Training
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
+from rue.checks.at_fit import warnings_at_fit
+from rue.checks.subject import Subject
 from rue.core.arrays import Array
 from rue.core.concepts import CurvatureRule, Damping, Facts, Resampler, Solver
 from rue.core.curvature import GaussNewton
@@ -170,8 +172,14 @@ class Fitting:
         held-out rows. Predictions are explained by the curvature that was `solved` with, or by a `lens`; `source` says
         where left-out predictions came from, `sampled_trees` how much of a forest's variance is chance.
         """
-        variance = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         settings = self.settings
+        inverted = None if solved is None else solved.inverted
+        looked_at = Subject(
+            self.model, self.data, inverted, settings.curvature, source=source, own_networks=predictor is not None
+        )
+        for text in warnings_at_fit(looked_at):
+            self._warn(text)
+        variance = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         if lens is None and solved is not None and settings.resampler is not None:
             inverse = solved.inverted.inverse
             lens = GradientLens(solved.objective, self.data, inverse, settings.resampler, settings.meat)

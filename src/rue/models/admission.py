@@ -1,8 +1,9 @@
 """Checks of a model before anything is computed: models that cannot be audited are refused, with advice."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,8 +12,7 @@ from rue.core.concepts import Inputs
 from rue.core.errors import ModelError, RueError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves, take
-
-SHIFTS = (0.1, -1.0, 10.0, -10.0)  # relative to the size of a parameter; tried in turn until the outputs move
+from rue.models.answers import check_answers
 
 
 def admit(model: Model, inputs: Inputs, targets: Any) -> None:
@@ -46,8 +46,29 @@ def admit(model: Model, inputs: Inputs, targets: Any) -> None:
         )
     _admit_logits(model, outputs)
     _admit_loss(model, inputs, targets)
+    _admit_link(model, outputs, targets)
     if model.no_objective is None:
         _admit_penalty(model)
+
+
+def admit_again(model: Model, raw: Any, inputs: Inputs) -> None:
+    """Check that some rows are read as they were among all others, and that an estimator predicts what its parts say.
+
+    `inputs` are these rows as they were read first.
+    """
+    again = model.read(raw)
+    for first, second in zip(leaves(inputs), leaves(again), strict=True):
+        if first.shape != second.shape or not torch.allclose(first.double(), second.double(), 1e-4, 1e-6, True):
+            raise ModelError(
+                "the same rows were read twice and came out differently: something between table and model is random, "
+                "or looks at the other rows; give every random step of the pipeline a fixed state, and standardise by "
+                "what was learnt in training"
+            )
+    answers = model.answer(raw)
+    if answers is not None:
+        with torch.no_grad():
+            outputs = model.predict(model.theta, again).double().cpu().numpy()
+        check_answers(model, outputs, answers)
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
@@ -80,6 +101,42 @@ def _admit_logits(model: Model, outputs: Tensor) -> None:
             "the outputs of every row sum to one: they are probabilities, and the loss wants logits; leave the last "
             "softmax out, or give a callable loss of probabilities"
         )
+
+
+def _admit_link(model: Model, outputs: Tensor, targets: Any) -> None:
+    """Refuse probabilities or means where the loss wants logits or logarithms, if the targets say so too."""
+    link = LINKS.get(model.family.decision or model.family.link or "")
+    if link is None or model.family.coupled or not bool(((outputs >= 0) & (outputs <= link.most)).all()):
+        return
+    inside = outputs.double().clamp(LEAST, link.most - LEAST)
+    with torch.no_grad():
+        better = (model.loss(outputs, targets) - model.loss(link.inverse(inside).to(outputs), targets)).double()
+    error = float(better.std(correction=0)) / len(better) ** 0.5
+    if float(better.mean()) > max(ERRORS * error, SMALL * float(better.abs().mean())):
+        raise ModelError(
+            f"all outputs are {link.called}, and fit the targets better as such than as the {link.wanted} that this "
+            f"loss wants; leave the last {link.layer} out of the module, or give a callable loss of {link.called}"
+        )
+
+
+class _Link(NamedTuple):
+    """A function that modules end in by mistake: what it makes, what the loss wants, and the way back."""
+
+    called: str
+    wanted: str
+    layer: str
+    most: float
+    inverse: Callable[[Tensor], Tensor]
+
+
+LEAST = 1e-6  # numbers this near to the end of the range are moved inside before the way back is taken
+ERRORS = 3.0  # standard errors by which the targets must speak for the other reading
+SMALL = 1e-3  # and this share of the typical difference between the two
+LINKS = {
+    "signs": _Link("probabilities", "logits", "sigmoid", 1.0, torch.logit),
+    "largest": _Link("probabilities", "logits", "softmax or sigmoid", 1.0, torch.log),
+    "log": _Link("means", "logarithms", "exponential or softplus", inf, torch.log),
+}
 
 
 def _admit_loss(model: Model, inputs: Inputs, targets: Any) -> None:
@@ -145,64 +202,3 @@ def _apart(alone: Tensor, together: Tensor) -> float:
     ends = together[[0, -1]]
     apart = float((alone - ends).abs().max() / (together.abs().max() + 1e-12))
     return apart if apart > (1e-3 if together.dtype == torch.float32 else 1e-8) else 0.0
-
-
-def refuse_steps(
-    call: Callable[[Tensor], Tensor], theta: Tensor, split: Callable[[Tensor], Mapping[str, Tensor]]
-) -> None:
-    """Refuse outputs that move with a parameter although their derivative is zero both before and after the move.
-
-    A ReLU unit that is off also has a zero derivative, but no longer after a move that turns it on.
-    """
-    outputs, slope = _slope(call, theta)
-    if slope is None:
-        return  # nothing depends on theta: another check refuses that
-    silent = [name for name, part in split(slope).items() if not bool(part.any())]
-    stepped = [name for name in silent if _steps(call, theta, split, name, outputs)]
-    if stepped:
-        others = [name for name in split(theta) if name not in stepped]
-        after = f", or audit what follows the step: select={others!r}" if others else ""
-        raise ModelError(
-            f"the outputs change with {_listed(stepped)}, but in steps: the derivative is zero (a rounding, sign, "
-            "argmax or hard threshold follows, or a detach), so that resampling would seem not to move it; use a "
-            f"smooth activation (tanh, sigmoid, softplus){after}"
-        )
-
-
-def _steps(
-    call: Callable[[Tensor], Tensor],
-    theta: Tensor,
-    split: Callable[[Tensor], Mapping[str, Tensor]],
-    name: str,
-    outputs: Tensor,
-) -> bool:
-    for shift in SHIFTS:
-        moved = theta.detach().clone()
-        part = split(moved)[name]  # a view
-        size = part.square().mean().sqrt() if bool(part.any()) else torch.ones((), dtype=part.dtype, device=part.device)
-        part.add_(shift * size * _signs(part))
-        there, slope = _slope(call, moved)
-        if not torch.equal(there, outputs):
-            return slope is None or not bool(split(slope)[name].any())
-    return False
-
-
-def _slope(call: Callable[[Tensor], Tensor], theta: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Outputs, and the derivative of a random weighted sum of them: zero only if the derivative of each is zero."""
-    with torch.enable_grad():
-        at = theta.detach().clone().requires_grad_()
-        outputs = call(at)
-        if not outputs.requires_grad:
-            return outputs.detach(), None
-        cotangent = 1 + torch.rand(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
-        (slope,) = torch.autograd.grad(outputs, at, cotangent, allow_unused=True)
-    return outputs.detach(), slope
-
-
-def _signs(part: Tensor) -> Tensor:
-    """Random numbers of both signs, the same on every run."""
-    return torch.randn(part.shape, generator=torch.Generator().manual_seed(1)).to(part)
-
-
-def _listed(names: list[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -87,7 +87,7 @@ class BlackBoxBoundary:
             raise DataError(f"{self.name} predicts tables, not loaders; give an array or a data frame")
         raw = table(inputs)
         if not raw.shape[0]:
-            raise DataError("there are no rows; give at least one")
+            raise DataError("the table has no rows; give at least one row to predict")
         outputs = _asked(self.says, raw, self.name)
         if outputs.ndim != 2 or len(outputs) != raw.shape[0]:
             raise ShapeError(

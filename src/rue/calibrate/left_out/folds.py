@@ -17,11 +17,12 @@ from rue.calibrate.left_out.kept import Kept
 from rue.calibrate.left_out.outside import witnessed
 from rue.calibrate.left_out.refits import Refits, as_copy, copy_outputs
 from rue.calibrate.left_out.splits import forward, splits
-from rue.calibrate.left_out.witness import can_be_witnessed, witness
+from rue.calibrate.left_out.witness import can_be_witnessed, joined, witness
 from rue.core.arrays import Whole
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
+from rue.core.nested import leaves, take
 from rue.core.progress import track
 from rue.core.resample import untouched
 from rue.data.rows import Rows
@@ -30,6 +31,9 @@ from rue.models.again import some_rows
 COUNT = 8  # default number of folds
 TRIAL = 8  # a trial on 1/TRIAL of the rows shows whether training takes too long
 FEWEST = 50  # minimum number of rows of the trial
+COMPARED = 300  # rows on which a copy is compared with the model
+TWICE = 2.0  # losses of training rows within this factor are those of the same kind of model
+MATTERS = 0.25  # and so are those that differ by less than this part of the loss of rows left out
 MANY = 0.5  # different outputs per row: above this, copies do not repeat all outputs by chance
 
 
@@ -90,11 +94,14 @@ def folded(
     left_out = own.clone()
     fold = np.full(data.n, -1, dtype=np.int64)
     copies: list[Model] = []
+    warning = None
     for number, (predicted, copy) in enumerate(
         track("refits", _predictions(model, data, parts, folds, training, own.shape[1]), len(parts))
     ):
         held = parts[number][1]
         left_out[torch.from_numpy(held)], fold[held] = predicted, number
+        if copy is not None and not copies:
+            warning = _unlike(model, data, copy, own, *parts[number])
         copies += [] if copy is None else [copy]
         if number == 0 and (seconds := len(parts) * (time.perf_counter() - started)) > most:
             return seconds
@@ -108,6 +115,7 @@ def folded(
     all_here = len(copies) == len(parts) and folds.order is None
     return replace(
         Evidence.of(model, data, "refits", reason, left_out, honest, {**facts, **more}, weight=weight),
+        warning=warning,
         beside=None if beside is None else beside.prediction,
         refits=Refits(model, tuple(copies), fold) if all_here else None,
     )
@@ -132,6 +140,34 @@ def _check_learnt(own: Tensor, left_out: Tensor, predicted: NDArray[np.bool_]) -
             "rows it is given alone; train from scratch on X[rows], y[rows], or leave refit= away for a model that "
             "learns nothing"
         )
+
+
+def _unlike(model: Model, data: Rows, copy: Model, own: Tensor, rows: Whole, held: Whole) -> str | None:
+    """A warning if a copy fits the rows it was trained on quite otherwise than the model does: it is another model.
+
+    Only what matters beside the loss of rows left out counts: copies of a model that knows its rows by heart may
+    differ many times in what little they lose there.
+    """
+    if model.family.coupled:
+        return None
+    some, new = (part[:: -(-len(part) // COMPARED)] for part in (rows, held))
+    targets = joined([batch.targets for batch in data.batches()])
+
+    def mean_loss(predicted: Tensor, which: Whole) -> float:
+        wanted = take(targets, torch.from_numpy(which).to(leaves(targets)[0].device))
+        return float(model.loss(predicted.to(model.theta), wanted).double().mean())
+
+    k = own.shape[1]
+    theirs, new_loss = (mean_loss(_predicted(copy, model, data, part, k), part) for part in (some, new))
+    ours = mean_loss(own[torch.from_numpy(some)], some)
+    least, most = sorted((ours, theirs))
+    if most - least <= MATTERS * abs(new_loss) or most < TWICE * least:
+        return None
+    return (
+        f"a copy has a mean loss of {theirs:.3g} on rows it was trained on, the model one of {ours:.3g}: copies are "
+        "not trained as the model was, because its settings were changed after its fit, or refit= trains another "
+        "model; left-out errors are then those of another model"
+    )
 
 
 def _predictions(

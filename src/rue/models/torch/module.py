@@ -14,17 +14,20 @@ from torch.func import functional_call
 from rue.core.concepts import Batch, Facts, Family, Inputs
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
-from rue.core.nested import leaves, map_leaves
+from rue.core.nested import leaves, map_leaves, take
 from rue.core.process import ignoring
 from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
-from rue.models.admission import described, refuse_steps, shapes
+from rue.models.admission import described, shapes
 from rue.models.reading import read_leaf
+from rue.models.torch.backward import padding_left_out, refuse_steps, refuse_unregistered, refuse_wrong_derivative
 from rue.models.torch.calling import arguments, audited_output, kernels, run_eagerly
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
+
+LOOKED_AT = 16  # rows whose outputs are compared with what the backward pass says of them
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,13 @@ def settle_module(
             f"the module returned {tuple(outputs.shape)} for {n} rows, expected ({n},) or ({n}, k); "
             "wrap it in a module that returns one number or one vector per row"
         )
-    refuse_steps(lambda theta: core.predict(theta, map_leaves(torch.clone, inputs)), core.theta, core.layout.split)
+    if outputs.is_floating_point() and torch.finfo(outputs.dtype).eps > torch.finfo(core.theta.dtype).eps:
+        raise ModelError(
+            f"the module returns {str(outputs.dtype).removeprefix('torch.')}, too coarse for derivatives, where its "
+            f"parameters are {str(core.theta.dtype).removeprefix('torch.')}; audit a copy without autocast or half() "
+            "in its forward pass"
+        )
+    _check_backward(core, inputs)
     shaped = replace(core, row_shape=tuple(outputs.shape[1:]))
     k = 1 if outputs.dim() == 1 else outputs.shape[1]
     rows = shaped.counted(total_weight, batches) if core.reduction == "mean" else total_weight
@@ -186,6 +195,18 @@ def settle_module(
         return settled
     stated = core.stated_loss  # not core.loss, because the model may be bound again
     return replace(settled, loss=replace(stated, value=_without_axis(stated.value)), as_stated=stated)
+
+
+def _check_backward(core: ModuleCore, inputs: Inputs) -> None:
+    few = take(inputs, slice(0, LOOKED_AT))
+    theta, split = core.theta, core.layout.split
+
+    def of_few(theta: Tensor) -> Tensor:
+        return core.predict(theta, map_leaves(torch.clone, few))
+
+    refuse_unregistered(of_few, theta)
+    refuse_steps(lambda theta: core.predict(theta, map_leaves(torch.clone, inputs)), theta, split)
+    refuse_wrong_derivative(of_few, theta, split, padding_left_out(core.module, theta, split))
 
 
 def _own_shape(core: ModuleCore) -> bool:

@@ -108,6 +108,14 @@ def _check(parameters: Mapping[str, nn.Parameter]) -> None:
             )
         if not bool(torch.isfinite(parameter).all()):
             raise ModelError(f"parameter {name!r} has NaN or infinite values; the training went wrong before the audit")
+    first: dict[int, str] = {}
+    for name, parameter in parameters.items():
+        other = first.setdefault(parameter.data_ptr(), name) if parameter.numel() else name
+        if other != name:
+            raise ModelError(
+                f"parameters {other!r} and {name!r} are two, but share their memory: training moved both at once, the "
+                "audit would move them apart; tie them as one parameter, as in decoder.weight = encoder.weight"
+            )
     dtypes = sorted({str(p.dtype) for p in parameters.values()})
     if len(dtypes) > 1:
         raise ModelError(

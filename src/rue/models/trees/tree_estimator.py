@@ -125,13 +125,14 @@ def _features(source: TreeSource) -> Callable[[Any], Any]:
     def features(inputs: Any) -> Any:
         raw = table(inputs)
         if not raw.shape[0]:
-            raise DataError("there are no rows; give at least one")
+            raise DataError("the table has no rows; give at least one row to predict")
         try:
             return {LEAVES: source.leaf(raw), **described(raw)}
         except RueError:
             raise
         except Exception as error:  # each library raises its own errors
-            raise DataError(f"the trees cannot take these inputs: {error}; give them as in training") from error
+            why = str(error).partition("\nStack trace")[0]
+            raise DataError(f"the trees cannot take these inputs: {why}; give them as in training") from error
 
     return features
 

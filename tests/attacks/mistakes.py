@@ -1,14 +1,13 @@
-"""Mistakes people make, through the public names only, each with the error it gets: a list to read and to test.
+"""Mistakes in calls of the public names, each with the error it gets.
 
 Every entry makes its own module and leaves the global random state alone, so that whatever changes was changed by
-`rue`. `message` is a regular expression that the error must match: what was found, and the advice.
+`rue`.
 """
 
 import contextlib
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +24,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import rue
+from attacks.attack import refused
 from rue import datasets
 from rue.calibrate.leaving_one_out import compare_with_refits, leave_one_out
 from rue.calibrate.penalty import choose_penalty
@@ -45,17 +45,6 @@ from rue.core.errors import (
 from rue.core.resample import Poisson
 from rue.core.solve import Cholesky, ConjugateGradient, Dual, Eigen, Fixed, MeanFraction, NoDamping, SmallestEigenvalue
 from rue.methods.integrated import Adam, DeepEnsemble, MCDropout, RefitBootstrap
-
-
-@dataclass(frozen=True)
-class BadInput:
-    """A sentence, the mistake itself, the class of its error and what the message must say."""
-
-    name: str
-    mistake: Callable[[], Any]
-    error: type[RueError]
-    message: str
-
 
 _generator = torch.Generator().manual_seed(0)
 X = torch.randn(20, 3, generator=_generator, dtype=torch.float64)
@@ -231,122 +220,122 @@ def text_frame() -> pd.DataFrame:
 NAN, INF = float("nan"), float("inf")
 
 LOSSES = [
-    BadInput(
+    refused(
         "No loss is said",
         lambda: rue.wrap(linear()),
         ModelError,
         r'does not know the loss.*loss="squared_error".*\(outputs, targets\).*one value per example',
     ),
-    BadInput(
+    refused(
         "The loss has an unknown name",
         lambda: wrap(loss="mse"),
         ModelError,
         r"unknown loss 'mse'; known: .*squared_error, or give a callable; you may mean 'squared_error'",
     ),
-    BadInput(
+    refused(
         "The loss is a class and not an object of it",
         lambda: fit(loss=nn.MSELoss),
         ModelError,
         r"the class MSELoss; give an object: MSELoss\(\)",
     ),
-    BadInput(
+    refused(
         "The loss averages and the reduction is a sum",
         lambda: wrap(loss=nn.MSELoss(), reduction="sum"),
         SettingError,
         r'MSELoss\(reduction="mean"\), and reduction="sum" is given too; leave reduction out',
     ),
-    BadInput(
+    refused(
         "The loss is torch.nn.L1Loss()",
         lambda: wrap(loss=nn.L1Loss()),
         ModelError,
         r'no second derivative; the nearest loss that has one is loss="huber"',
     ),
-    BadInput(
+    refused(
         "PoissonNLLLoss takes the mean itself",
         lambda: wrap(loss=nn.PoissonNLLLoss(log_input=False)),
         ModelError,
         r"log_input=False.*let the module return the logarithm.*or give a callable",
     ),
-    BadInput(
+    refused(
         "BCEWithLogitsLoss has a weight",
         lambda: wrap(loss=nn.BCEWithLogitsLoss(weight=torch.ones(20))),
         ModelError,
         r"has a weight.*rue.Data\(X, y, weight=...\).*pos_weight, or a callable",
     ),
-    BadInput(
+    refused(
         "GaussianNLLLoss meets one output",
         lambda: fit(loss=nn.GaussianNLLLoss()),
         ShapeError,
         r"two outputs \(n, 2\), the mean and the variance, got 1.*torch.stack",
     ),
-    BadInput(
+    refused(
         "CrossEntropyLoss ignores some rows",
         lambda: fit(linear(2), (X, torch.where(y > 0.5, -100, labels)), loss=nn.CrossEntropyLoss()),
         DataError,
         r"of 20 targets are -100, which CrossEntropyLoss\(ignore_index=-100\) leaves out.*leave these rows out",
     ),
-    BadInput("The loss is a number", lambda: wrap(loss=0.5), ModelError, r"a name or a callable, got float"),
-    BadInput(
+    refused("The loss is a number", lambda: wrap(loss=0.5), ModelError, r"a name or a callable, got float"),
+    refused(
         "A callable loss averages over the rows",
         lambda: fit(loss=lambda outputs, targets: squared(outputs, targets).mean()),
         ShapeError,
         r'loss returned \(\), expected one value per example \(20,\); use reduction="none"',
     ),
-    BadInput(
+    refused(
         "A callable loss keeps the axis of outputs",
         lambda: fit(data=(X, y[:, None]), loss=lambda outputs, targets: (outputs - targets) ** 2),
         ShapeError,
         r"loss returned \(20, 1\), expected one value per example \(20,\).*sum over outputs",
     ),
-    BadInput(
+    refused(
         "A callable loss broadcasts every row against every other",
         lambda: fit(loss=lambda outputs, targets: (outputs - targets) ** 2),
         ShapeError,
         r"loss returned \(20, 20\), expected one value per example \(20,\).*give targets the shape",
     ),
-    BadInput(
+    refused(
         "A callable loss broadcasts every row against every other and sums that away",
         lambda: fit(loss=lambda outputs, targets: ((outputs - targets) ** 2).sum(-1)),
         InputError,
         r"(?i)loss.*(beside|alone|batch|broadcast)",
     ),
-    BadInput(
+    refused(
         "A callable loss divides by the size of the batch",
         lambda: fit(loss=lambda outputs, targets: squared(outputs, targets) / len(targets)),
         InputError,
         r"(?i)loss.*(beside|alone|batch|broadcast)",
     ),
-    BadInput(
+    refused(
         "The loss is NaN for some rows",
         lambda: fit(loss=lambda outputs, targets: (outputs[:, 0] - targets).log()),
         ModelError,
         r"loss of \d+ of 20 examples is not finite; check outputs and targets",
     ),
-    BadInput(
+    refused(
         "The loss is infinite for one row of the last batch",
         lambda: fit(data=loader(X, y), loss=infinite_for_the_last_row),
         RueError,
         r"(?i)loss.*(not finite|NaN|infinite)",
     ),
-    BadInput(
+    refused(
         "The loss returns an array",
         lambda: fit(loss=lambda outputs, targets: squared(outputs, targets).detach().numpy()),
         ShapeError,
         r"loss returned ndarray, expected a tensor of one value per example",
     ),
-    BadInput(
+    refused(
         "The loss cuts the outputs off from the parameters",
         lambda: fit(loss=lambda outputs, targets: squared(outputs.detach(), targets)),
         RueError,
         r"(?i)loss.*(depend|gradient|derivative|detach)",
     ),
-    BadInput(
+    refused(
         "The loss wants class labels and the targets are floats",
         lambda: fit(linear(2), (X, y), loss=cross_entropy),
         InputError,
         r"(?i)loss.*(float64|double)",
     ),
-    BadInput(
+    refused(
         "The loss takes one argument",
         lambda: fit(loss=lambda outputs: outputs[:, 0]),
         InputError,
@@ -355,176 +344,176 @@ LOSSES = [
 ]
 
 MODULES = [
-    BadInput("A function is wrapped", lambda: wrap(lambda x: x), ModelError, r"cannot wrap function.*torch.nn.Module"),
-    BadInput(
+    refused("A function is wrapped", lambda: wrap(lambda x: x), ModelError, r"cannot wrap function.*torch.nn.Module"),
+    refused(
         "A module's class is wrapped",
         lambda: rue.wrap(nn.Linear, loss="squared_error"),
         ModelError,
         r"cannot wrap type.*torch.nn.Module",
     ),
-    BadInput(
+    refused(
         "A state dict is wrapped",
         lambda: wrap(linear().state_dict()),
         ModelError,
         r"cannot wrap OrderedDict.*torch.nn.Module",
     ),
-    BadInput(
+    refused(
         "The module has no parameters",
         lambda: wrap(made(nn.Identity)),
         ModelError,
         r"no parameters; there is nothing that training data could have moved",
     ),
-    BadInput(
+    refused(
         "The module is lazy and has never been run",
         lambda: wrap(made(lambda: nn.LazyLinear(1))),
         ModelError,
         r"'weight' is not initialised yet; run the module once, train it",
     ),
-    BadInput(
+    refused(
         "Dropout is in training mode",
         lambda: fit(layers(nn.Dropout(0.2)).train()),
         ModelError,
         r"layer '1' \(Dropout\) is in training mode.*call net.eval\(\)",
     ),
-    BadInput(
+    refused(
         "Batch norm is in training mode",
         lambda: fit(layers(nn.BatchNorm1d(3)).train()),
         ModelError,
         r"layer '1' \(BatchNorm1d\) is in training mode.*call net.eval\(\)",
     ),
-    BadInput(
+    refused(
         "Attention with dropout is in training mode",
         lambda: fit(made(lambda: Sequence(nn.MultiheadAttention(3, 1, dropout=0.2, batch_first=True))).train()),
         ModelError,
         r"layer 'layer' \(MultiheadAttention\) is in training mode.*call net.eval\(\)",
     ),
-    BadInput(
+    refused(
         "An LSTM with dropout is in training mode",
         lambda: fit(made(lambda: Sequence(nn.LSTM(3, 3, 2, dropout=0.2, batch_first=True))).train()),
         ModelError,
         r"layer 'layer' \(LSTM\) is in training mode.*call net.eval\(\)",
     ),
-    BadInput(
+    refused(
         "The forward pass adds noise",
         lambda: fit(through(lambda inner, x: inner(x + torch.randn_like(x)))),
         ModelError,
         r"two passes over the same rows gave different outputs; remove what is random",
     ),
-    BadInput(
+    refused(
         "The forward pass drops units also in eval mode",
         lambda: fit(through(lambda inner, x: inner(nn.functional.dropout(x, 0.5)))),
         ModelError,
         r"two passes over the same rows gave different outputs; remove what is random.*net.eval\(\)",
     ),
-    BadInput(
+    refused(
         "Batch norm keeps no running statistics",
         lambda: fit(layers(nn.BatchNorm1d(3, track_running_stats=False))),
         ModelError,
         r"(?i)(?=.*rows beside it)(?=.*(batch|running) statistics)",
     ),
-    BadInput(
+    refused(
         "The forward pass centres each batch",
         lambda: fit(through(lambda inner, x: inner(x - x.mean(0)))),
         ModelError,
         r"prediction of a row changes by .* with the rows beside it.*cannot be audited",
     ),
-    BadInput(
+    refused(
         "A parameter is NaN",
         lambda: wrap(changed(linear(), lambda net: net.weight[0, 0].fill_(NAN))),
         ModelError,
         r"'weight' has NaN or infinite values; the training went wrong",
     ),
-    BadInput(
+    refused(
         "A parameter is infinite",
         lambda: wrap(changed(linear(), lambda net: net.bias[0].fill_(INF))),
         ModelError,
         r"'bias' has NaN or infinite values; the training went wrong",
     ),
-    BadInput(
+    refused(
         "A buffer is NaN",
         lambda: fit(changed(layers(nn.BatchNorm1d(3)), lambda net: net[1].running_mean.fill_(NAN))),
         ModelError,
         r"returns NaN or infinite outputs on the training rows",
     ),
-    BadInput(
+    refused(
         "Parameters live on two devices",
         lambda: wrap(on_two_devices()),
         DeviceError,
         r"parameters live on cpu, meta; move the module to one device",
     ),
-    BadInput(
+    refused(
         "Parameters have no values at all",
         lambda: wrap(linear().to("meta")),
         InputError,
         r"(?i)meta",
     ),
-    BadInput(
+    refused(
         "Parameters are in half precision",
         lambda: wrap(linear().half()),
         ModelError,
         r"'weight' is torch.float16.*copy.deepcopy\(net\).float\(\)",
     ),
-    BadInput(
+    refused(
         "Parameters are of two dtypes",
         lambda: wrap(changed(layers(), lambda net: net[2].float())),
         ModelError,
         r"parameters are of torch.float32, torch.float64; audit a copy in one dtype",
     ),
-    BadInput(
+    refused(
         "The module holds a lock",
         lambda: wrap(changed(linear(), lambda net: setattr(net, "lock", threading.Lock()))),
         ModelError,
         r"cannot be copied.*remove open files, locks or generators",
     ),
-    BadInput(
+    refused(
         "The module returns a tuple",
         lambda: fit(through(lambda inner, x: (inner(x), x))),
         ModelError,
         r"returned tuple of 2, expected one tensor or an object with logits; wrap it in a module",
     ),
-    BadInput(
+    refused(
         "The module returns a tensor of three axes",
         lambda: fit(through(lambda inner, x: inner(x)[:, None])),
         ShapeError,
         r"returned \(20, 1, 1\) for 20 rows, expected \(20,\) or \(20, k\); wrap it",
     ),
-    BadInput(
+    refused(
         "The module averages over the rows",
         lambda: fit(through(lambda inner, x: inner(x).mean())),
         ShapeError,
         r"returned \(\) for 20 rows, expected \(20,\) or \(20, k\); wrap it",
     ),
-    BadInput(
+    refused(
         "The module rounds in the middle",
         lambda: fit(made(lambda: Rounded(torch.round))),
         ModelError,
         r"change with first.weight, first.bias, but in steps.*rounding.*smooth activation.*select=\['last.weight'",
     ),
-    BadInput(
+    refused(
         "The module has a hard threshold in the middle",
         lambda: fit(made(lambda: Rounded(lambda x: (x > 0).to(x)))),
         ModelError,
         r"change with first.weight, first.bias, but in steps.*hard threshold.*smooth activation.*select=",
     ),
-    BadInput(
+    refused(
         "The module ends in a sign",
         lambda: fit(through(lambda inner, x: inner(x).sign())),
         ModelError,
         r"but in steps: the derivative is zero .*smooth activation",
     ),
-    BadInput(
+    refused(
         "The module cuts its output off from the parameters",
         lambda: fit(through(lambda inner, x: inner(x).detach())),
         RueError,
         r"(?i)output.*(depend|gradient|derivative|detach)",
     ),
-    BadInput(
+    refused(
         "The module has no derivative at a training row",
         lambda: fit(made(Root), (torch.cat([X, torch.zeros(1, 3)]), torch.cat([y, y[:1]]))),
         RueError,
         r"(?i)(derivative|gradient|jacobian)",
     ),
-    BadInput(
+    refused(
         "The module wants more arguments than there are inputs",
         lambda: fit(made(lambda: nn.Bilinear(3, 3, 1))),
         ModelError,
@@ -533,192 +522,192 @@ MODULES = [
 ]
 
 SETTINGS = [
-    BadInput("l2 is negative", lambda: wrap(l2=-1.0), SettingError, r"finite number of at least 0, got -1.0"),
-    BadInput("l2 is NaN", lambda: wrap(l2=NAN), SettingError, r"finite number of at least 0, got nan"),
-    BadInput("l2 is an array", lambda: wrap(l2=np.ones(4)), SettingError, r"l2 must be a finite number.*array"),
-    BadInput(
+    refused("l2 is negative", lambda: wrap(l2=-1.0), SettingError, r"finite number of at least 0, got -1.0"),
+    refused("l2 is NaN", lambda: wrap(l2=NAN), SettingError, r"finite number of at least 0, got nan"),
+    refused("l2 is an array", lambda: wrap(l2=np.ones(4)), SettingError, r"l2 must be a finite number.*array"),
+    refused(
         "An l2 glob matches nothing",
         lambda: wrap(l2={"head.*": 1.0}),
         SettingError,
         r"'head.\*', which matches no audited parameter; there are weight, bias",
     ),
-    BadInput(
+    refused(
         "An l2 glob names a parameter that is not selected",
         lambda: wrap(select="weight", l2={"bias": 1.0}),
         SettingError,
         r"'bias', which matches no audited parameter; there are weight$",
     ),
-    BadInput(
+    refused(
         "Two l2 globs overlap",
         lambda: wrap(l2={"*": 1.0, "weight": 2.0}),
         SettingError,
         r"gives 'weight' two coefficients; make the globs disjoint",
     ),
-    BadInput(
+    refused(
         "select matches nothing",
         lambda: wrap(select="head.*"),
         SettingError,
         r"select='head.\*' matches no parameter; there are weight, bias",
     ),
-    BadInput("select is empty", lambda: wrap(select=[]), SettingError, r"select.*(weight, bias|None)"),
-    BadInput(
+    refused("select is empty", lambda: wrap(select=[]), SettingError, r"select.*(weight, bias|None)"),
+    refused(
         "The reduction is called average",
         lambda: wrap(reduction="average"),
         SettingError,
         r'reduction must be "sum" or "mean".*got \'average\'',
     ),
-    BadInput(
+    refused(
         "l2 is another than the weight decay",
         lambda: trained_by(lambda net: torch.optim.SGD(net.parameters(), weight_decay=0.2), l2=0.1),
         SettingError,
         r"l2 is 0.1 for 'weight', and the weight_decay of SGD 0.2; leave l2 out",
     ),
-    BadInput(
+    refused(
         "The optimizer trained another net",
         lambda: trained_by(lambda _: torch.optim.SGD(linear().parameters())),
         SettingError,
         r"the SGD holds none of the module's 2 parameters; give the optimizer that trained this very module",
     ),
-    BadInput(
+    refused(
         "The optimizer is a name",
         lambda: trained_by(lambda _: "sgd"),
         SettingError,
         r"optimizer must be the torch.optim object that trained the module, got str",
     ),
-    BadInput(
+    refused(
         "The optimizer is a class",
         lambda: trained_by(lambda _: torch.optim.Adam),
         SettingError,
         r"optimizer must be the torch.optim object that trained the module, got the class Adam",
     ),
-    BadInput(
+    refused(
         "The optimizer decays in a way of its own",
         lambda: trained_by(lambda net: Elsewhere(net.parameters(), {"weight_decay": 0.2})),
         SettingError,
         r"what Elsewhere does with weight_decay=0.2 is not known here; say l2=",
     ),
-    BadInput(
+    refused(
         "select names what the optimizer did not train",
         lambda: trained_by(lambda net: torch.optim.SGD([net.weight]), select="*"),
         SettingError,
         r"select names bias, which the optimizer did not train; leave the optimizer out and say l2=",
     ),
-    BadInput(
+    refused(
         "The centre has a name that the module does not have",
         lambda: wrap(centre={"head.weight": torch.ones(1, 3)}),
         SettingError,
         r"centre names head.weight, which the module does not have.*if name in net.state_dict\(\)",
     ),
-    BadInput(
+    refused(
         "The centre has another shape",
         lambda: wrap(centre={"weight": torch.ones(2, 3)}),
         SettingError,
         r"centre\['weight'\] has shape \(2, 3\), the parameter \(1, 3\); leave it out if it was made anew",
     ),
-    BadInput(
+    refused(
         "The centre has nothing that is audited",
         lambda: wrap(select="weight", centre={"bias": torch.ones(1)}),
         SettingError,
         r"centre names none of the audited parameters weight; give the state dict that the training started from",
     ),
-    BadInput(
+    refused(
         "The centre is NaN",
         lambda: wrap(centre={"bias": torch.full((1,), NAN)}),
         SettingError,
         r"centre\['bias'\] has NaN or infinite values",
     ),
-    BadInput(
+    refused(
         "The centre is a text",
         lambda: wrap(centre={"bias": "zero"}),
         SettingError,
         r"centre\['bias'\] is no array of numbers.*give a tensor",
     ),
-    BadInput(
+    refused(
         "The centre is a number",
         lambda: wrap(centre=0.0),
         SettingError,
         r"centre must be a state dict \(parameters by name\) or a torch.nn.Module, got float",
     ),
-    BadInput(
+    refused(
         "The centre is the state dict of the trained net, which training has changed",
         lambda: wrap(centre=linear().state_dict()),
         SettingError,
         r"equal to the trained parameters.*take copy.deepcopy\(net.state_dict\(\)\) before training",
     ),
-    BadInput(
+    refused(
         "An estimator is given an optimizer",
         lambda: rue.wrap(Ridge().fit(X, y), optimizer=torch.optim.SGD(linear().parameters())),
         SettingError,
         r"optimizer and centre describe a torch.nn.Module; Ridge says by itself",
     ),
-    BadInput(
+    refused(
         "The penalty is a number",
         lambda: wrap(penalty=0.1),
         SettingError,
         r"penalty must be a callable of named parameters, got float; a number is l2",
     ),
-    BadInput(
+    refused(
         "The penalty returns a vector",
         lambda: fit(penalty=lambda parameters: parameters["weight"][0] ** 2),
         ShapeError,
         r"penalty returned \(3,\), expected one number; sum over the parameters",
     ),
-    BadInput(
+    refused(
         "The penalty is NaN",
         lambda: fit(penalty=lambda parameters: parameters["weight"].sum() * NAN),
         ModelError,
         r"penalty is not finite at the trained parameters; check the callable",
     ),
-    BadInput(
+    refused(
         "The penalty takes its argument for a tensor",
         lambda: fit(penalty=lambda parameters: parameters.square().sum()),
         InputError,
         r"(?i)penalty.*named parameters",
     ),
-    BadInput(
+    refused(
         "The ensemble has one member",
         lambda: rue.RUE(members=1),
         SettingError,
         r"members must be a whole number of at least 2, got 1",
     ),
-    BadInput(
+    refused(
         "The number of members is a fraction",
         lambda: rue.Laplace(members=2.5),
         SettingError,
         r"members must be a whole number of at least 2, got 2.5",
     ),
-    BadInput("The seed is None", lambda: fit(method=rue.RUE(seed=None)), SettingError, r"seed.*None"),
-    BadInput(
+    refused("The seed is None", lambda: fit(method=rue.RUE(seed=None)), SettingError, r"seed.*None"),
+    refused(
         "The meat is unknown",
         lambda: rue.LinearRUE(meat="HC1"),
         SettingError,
         r'meat must be "HC0" or "HC3".*got \'HC1\'',
     ),
-    BadInput(
+    refused(
         "The step of Bootstrap SGD is zero",
         lambda: rue.BootstrapSGD(step=0.0),
         SettingError,
         r"step must be a positive number.*got 0.0",
     ),
-    BadInput(
+    refused(
         "No neighbours are asked for",
         lambda: rue.NearestNeighbours(neighbours=0),
         SettingError,
         r"neighbours must be.* at least 1.*got 0",
     ),
-    BadInput(
+    refused(
         "More neighbours are asked for than there are rows",
         lambda: fit(method=rue.NearestNeighbours(neighbours=21)),
         SettingError,
         r"21 neighbours were asked for, but there are 20 training rows",
     ),
-    BadInput(
+    refused(
         "Neighbours are scored by an unknown rule",
         lambda: rue.NearestNeighbours(by="density"),
         SettingError,
         r'by must be "distance" or "residual", got \'density\'',
     ),
-    BadInput(
+    refused(
         "The kernel density is cross-validated with one fold",
         lambda: fit(method=rue.KernelDensity(folds=1)),
         SettingError,
@@ -727,112 +716,112 @@ SETTINGS = [
 ]
 
 SOLVES = [
-    BadInput("A fixed damping is negative", lambda: Fixed(-1.0), SettingError, r"finite number of at least 0, got -1"),
-    BadInput("The floor of the spectrum is zero", lambda: SmallestEigenvalue(0.0), SettingError, r"floor.*above 0"),
-    BadInput("A fraction of the mean is negative", lambda: MeanFraction(-0.1), SettingError, r"fraction.*above 0"),
-    BadInput(
+    refused("A fixed damping is negative", lambda: Fixed(-1.0), SettingError, r"finite number of at least 0, got -1"),
+    refused("The floor of the spectrum is zero", lambda: SmallestEigenvalue(0.0), SettingError, r"floor.*above 0"),
+    refused("A fraction of the mean is negative", lambda: MeanFraction(-0.1), SettingError, r"fraction.*above 0"),
+    refused(
         "The damping is a number",
         lambda: fit(method=rue.LinearRUE(damping=0.1)),
         SettingError,
         r"damping.*Fixed\(",
     ),
-    BadInput(
+    refused(
         "The curvature is given by name",
         lambda: fit(method=rue.LinearRUE(curvature="ggn")),
         SettingError,
         r"curvature.*GaussNewton\(\)",
     ),
-    BadInput(
+    refused(
         "The curvature is a class and not an object of it",
         lambda: fit(method=rue.LinearRUE(curvature=GaussNewton)),
         SettingError,
         r"curvature.*GaussNewton\(\)",
     ),
-    BadInput(
+    refused(
         "The solver is given by name",
         lambda: fit(method=rue.LinearRUE(solver="cholesky")),
         SettingError,
         r"solver.*Cholesky\(\)",
     ),
-    BadInput(
+    refused(
         "The solver is a class and not an object of it",
         lambda: fit(method=rue.LinearRUE(solver=Cholesky)),
         SettingError,
         r"solver.*Cholesky\(\)",
     ),
-    BadInput(
+    refused(
         "The resampler is given by name",
         lambda: fit(method=rue.RUE(resampler="poisson")),
         SettingError,
         r"resampler.*\(\)",
     ),
-    BadInput(
+    refused(
         "The resampler is a class and not an object of it",
         lambda: fit(method=rue.RUE(resampler=Poisson)),
         SettingError,
         r"resampler.*\(\)",
     ),
-    BadInput(
+    refused(
         "Dual is asked to solve with a Hessian",
         lambda: fit(method=rue.RUE(solver=Dual())),
         SettingError,
         r"Dual needs a curvature that is a sum of squares; use curvature=GaussNewton\(\)",
     ),
-    BadInput(
+    refused(
         "Dual is asked to solve without a penalty",
         lambda: fit(method=rue.LinearRUE(solver=Dual(), damping=NoDamping()), l2=0.0),
         NotPositiveDefiniteError,
         r"Dual needs a penalty or a damping on every parameter; give the l2 of training",
     ),
-    BadInput(
+    refused(
         "Dual is asked to solve with a penalty that mixes parameters",
         lambda: fit(method=rue.LinearRUE(solver=Dual()), penalty=lambda parameters: parameters["weight"].sum() ** 2),
         SettingError,
         r"Dual needs a penalty whose curvature is diagonal; use Cholesky\(\)",
     ),
-    BadInput(
+    refused(
         "Singular curvature is left undamped",
         lambda: fit(layers(), (X[:4], y[:4]), rue.LinearRUE(damping=NoDamping()), l2=0.0),
         NotPositiveDefiniteError,
         r"singular or points downwards; give the l2 of training, a damping",
     ),
-    BadInput(
+    refused(
         "Singular curvature is left undamped before an eigendecomposition",
         lambda: fit(layers(), (X[:4], y[:4]), rue.LinearRUE(damping=NoDamping(), solver=Eigen()), l2=0.0),
         NotPositiveDefiniteError,
         r"smallest eigenvalue is .* give the l2 of training, a damping",
     ),
-    BadInput(
+    refused(
         "Conjugate gradients meet a Hessian that points downwards",
         lambda: fit(layers(), (X, 10 * y), rue.RUE(damping=NoDamping(), solver=ConjugateGradient()), l2=0.0),
         NotPositiveDefiniteError,
         r"negative curvature .* use curvature=GaussNewton\(\), or damping=SmallestEigenvalue\(\)",
     ),
-    BadInput(
+    refused(
         "Conjugate gradients may take one step",
         lambda: fit(layers(), method=rue.LinearRUE(solver=ConjugateGradient(max_steps=1, rank=0))),
         NotConvergedError,
         r"residual .* is above 1.0e-06 after at most 1 steps; raise max_steps",
     ),
-    BadInput(
+    refused(
         "The tolerance of conjugate gradients is above one",
         lambda: ConjugateGradient(tolerance=2.0),
         SettingError,
         r"0 < tolerance < 1, max_steps of at least 1",
     ),
-    BadInput(
+    refused(
         "Laplace is to sample a Hessian without a matrix",
         lambda: fit(layers(), method=rue.Laplace(curvature=Hessian(), solver=ConjugateGradient())),
         SettingError,
         r"sampling without a dense matrix needs GaussNewton\(\)",
     ),
-    BadInput(
+    refused(
         "A module is fitted without being wrapped",
         lambda: rue.LinearRUE().fit(linear(), (X, y)),
         ModelError,
         r'fit takes a wrapped model; use rue.wrap\(net, loss="squared_error"',
     ),
-    BadInput(
+    refused(
         "Model and data are swapped",
         lambda: rue.LinearRUE().fit((X, y), wrap()),
         InputError,
@@ -841,266 +830,266 @@ SOLVES = [
 ]
 
 DATA = [
-    BadInput(
+    refused(
         "The inputs have a NaN",
         lambda: fit(data=(with_value(X, NAN), y)),
         DataError,
         r"1 rows? .*NaN or infinite.*drop or impute",
     ),
-    BadInput(
+    refused(
         "The inputs have an infinite value",
         lambda: fit(data=(with_value(X, INF).numpy(), y)),
         DataError,
         r"1 rows? .*NaN or infinite.*drop or impute",
     ),
-    BadInput(
+    refused(
         "The targets have a NaN",
         lambda: fit(data=(X, pd.Series(with_value(y, NAN)))),
         DataError,
         r"1 rows? .*NaN or infinite.*drop or impute",
     ),
-    BadInput(
+    refused(
         "A loader yields a NaN",
         lambda: fit(data=loader(with_value(X, NAN), y)),
         DataError,
         r"1 rows? .*NaN or infinite.*drop or impute",
     ),
-    BadInput(
+    refused(
         "There is one training row",
         lambda: fit(data=(X[:1], y[:1])),
         DataError,
         r"1 training rows? .*resampling needs at least two",
     ),
-    BadInput(
+    refused(
         "There are no training rows",
         lambda: fit(data=(X[:0], y[:0])),
         DataError,
         r"0 training rows .*resampling needs at least two",
     ),
-    BadInput(
+    refused(
         "A loader drops its only batch",
         lambda: fit(data=loader(X, y, batch_size=64, drop_last=True)),
         DataError,
         r"0 training rows .*resampling needs at least two",
     ),
-    BadInput(
+    refused(
         "The targets have another length",
         lambda: fit(data=(X, y[:-1])),
         ShapeError,
         r"X has 20 rows, y has 19; they must be the same rows",
     ),
-    BadInput(
+    refused(
         "There are two targets for one output",
         lambda: fit(data=(X, torch.stack([y, y], 1))),
         ShapeError,
         r"targets have shape \(20, 2\), the outputs \(20, 1\); they must agree, nothing is broadcast",
     ),
-    BadInput(
+    refused(
         "There is one target for two outputs",
         lambda: fit(linear(2)),
         ShapeError,
         r"targets have shape \(20,\), the outputs \(20, 2\); they must agree, nothing is broadcast",
     ),
-    BadInput(
+    refused(
         "There are two rows, two outputs and one target for each row",
         lambda: fit(linear(2), (X[:2], y[:2])),
         ShapeError,
         r"targets have shape \(2,\), the outputs \(2, 2\); they must agree, nothing is broadcast",
     ),
-    BadInput("The targets are a tuple", lambda: fit(data=(X, (y, y))), InputError, r"(?i)targets.*(tuple|parts|one)"),
-    BadInput(
+    refused("The targets are a tuple", lambda: fit(data=(X, (y, y))), InputError, r"(?i)targets.*(tuple|parts|one)"),
+    refused(
         "The targets are one number",
         lambda: fit(data=(X, torch.tensor(1.0))),
         ShapeError,
         r"a part of the data is a scalar, expected rows; the first axis must be the rows",
     ),
-    BadInput(
+    refused(
         "A column of a frame is text",
         lambda: fit(data=(text_frame(), y)),
         DataError,
         r"cannot read values of type .*encode text and categories",
     ),
-    BadInput(
+    refused(
         "An array holds Python objects",
         lambda: fit(data=(X.numpy().astype(object), y)),
         DataError,
         r"cannot read values of type object.*encode text and categories",
     ),
-    BadInput(
+    refused(
         "The inputs are a sparse matrix of SciPy",
         lambda: fit(data=(scipy.sparse.csr_matrix(X.numpy()), y)),
         DataError,
         r"csr_matrix is sparse; give a dense array: X.toarray\(\)",
     ),
-    BadInput(
+    refused(
         "The inputs are a sparse tensor",
         lambda: fit(data=(X.to_sparse(), y)),
         DataError,
         r"sparse.*; give a dense",
     ),
-    BadInput(
+    refused(
         "Some entries of an array are masked",
         lambda: fit(data=(np.ma.masked_greater(X.numpy(), 1.0), y)),
         DataError,
         r"(?i)mask.*(drop|impute)",
     ),
-    BadInput(
+    refused(
         "The inputs are complex",
         lambda: fit(data=(X + 0j, y)),
         DataError,
         r"complex data cannot be audited; give real and imaginary parts",
     ),
-    BadInput(
+    refused(
         "The inputs are a list of lists",
         lambda: fit(data=(X.tolist(), y)),
         DataError,
         r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list",
     ),
-    BadInput(
+    refused(
         "The targets are a list",
         lambda: fit(data=(X, y.tolist())),
         DataError,
         r"cannot read float; give an array, a tensor or a data frame \(np.asarray of a list",
     ),
-    BadInput(
+    refused(
         "The data is a tuple of three",
         lambda: fit(data=(X, y, y)),
         DataError,
         r"must be \(X, y\), a Dataset, a DataLoader or rue.Data, got tuple of length 3",
     ),
-    BadInput(
+    refused(
         "The data is X alone",
         lambda: fit(data=X),
         DataError,
         r"must be \(X, y\), a Dataset, a DataLoader or rue.Data, got Tensor",
     ),
-    BadInput(
+    refused(
         "rue.Data has no targets",
         lambda: fit(data=rue.Data(X)),
         DataError,
         r"training targets are missing; give \(X, y\)",
     ),
-    BadInput(
+    refused(
         "A dataset comes with targets beside it",
         lambda: fit(data=rue.Data(TensorDataset(X, y), y)),
         DataError,
         r"already yields targets; leave y out",
     ),
-    BadInput(
+    refused(
         "A batch of a loader has three parts",
         lambda: fit(data=loader(X, y, y)),
         DataError,
         r"a list of length 3, expected \(inputs, targets\); use a collate_fn",
     ),
-    BadInput(
+    refused(
         "A batch of a loader is a dict",
         lambda: fit(data=keyed_loader()),
         DataError,
         r"a dict with x, y, expected \(inputs, targets\); use a collate_fn.*called 'labels' or 'label'",
     ),
-    BadInput(
+    refused(
         "A batch of a loader has no targets",
         lambda: fit(data=loader(X)),
         DataError,
         r"a list of length 1, expected \(inputs, targets\); use a collate_fn",
     ),
-    BadInput(
+    refused(
         "The dataset augments its rows at random",
         lambda: fit(data=Augmented()),
         DataError,
         r"two passes over the training data differ; turn random augmentation off",
     ),
-    BadInput(
+    refused(
         "The dataset has no length",
         lambda: fit(data=Endless()),
         DataError,
         r"Endless has no length; give a Dataset with __len__ or a DataLoader",
     ),
-    BadInput(
+    refused(
         "The weights have another length",
         lambda: fit(data=rue.Data(X, y, weight=np.ones(19))),
         ShapeError,
         r"weight has shape \(19,\), expected one number per row \(20,\)",
     ),
-    BadInput(
+    refused(
         "A weight is negative",
         lambda: fit(data=rue.Data(X, y, weight=-np.eye(20)[0])),
         DataError,
         r"example weights must be finite and at least zero",
     ),
-    BadInput(
+    refused(
         "A weight is NaN",
         lambda: fit(data=rue.Data(X, y, weight=with_value(y, NAN))),
         DataError,
         r"example weights must be finite and at least zero",
     ),
-    BadInput(
+    refused(
         "All weights are zero",
         lambda: fit(data=rue.Data(X, y, weight=np.zeros(20))),
         DataError,
         r"all example weights are zero; there is no training data left",
     ),
-    BadInput(
+    refused(
         "Whole batches are shuffled, so that nobody knows whose weight is whose",
         lambda: fit(data=rue.Data(DataLoader(Batches(), batch_size=None, sampler=[3, 1, 0, 2, 4]), weight=y.exp())),
         DataError,
         r"(?i)weight.*(order|number|index)",
     ),
-    BadInput(
+    refused(
         "The weights are words",
         lambda: fit(data=rue.Data(X, y, weight=["high"] * 20)),
         DataError,
         r"weight.*number",
     ),
-    BadInput(
+    refused(
         "The groups have another length",
         lambda: fit(data=rue.Data(X, y, group=["a"] * 19)),
         ShapeError,
         r"group has shape \(19,\), expected one label per row \(20,\)",
     ),
-    BadInput(
+    refused(
         "All rows belong to one group",
         lambda: fit(data=rue.Data(X, y, group=["a"] * 20)),
         DataError,
         r"all rows belong to one group \(a\); resampling needs at least two groups",
     ),
-    BadInput(
+    refused(
         "A group label is None",
         lambda: fit(data=rue.Data(X, y, group=[None, *range(19)])),
         DataError,
         r"group has missing labels; give every row a group, its own if it has none",
     ),
-    BadInput(
+    refused(
         "A group label is NaN",
         lambda: fit(data=rue.Data(X, y, group=np.r_[NAN, np.arange(19)])),
         DataError,
         r"group has missing labels; give every row a group, its own if it has none",
     ),
-    BadInput(
+    refused(
         "A group label is the missing value of pandas",
         lambda: fit(data=rue.Data(X, y, group=pd.Series([pd.NA, *"abcdefghijklmnopqrs"], dtype="string"))),
         DataError,
         r"group has missing labels; give every row a group, its own if it has none",
     ),
-    BadInput(
+    refused(
         "The training inputs live on another device",
         lambda: fit(data=(X.to("meta"), y)),
         DeviceError,
         r"data lives on meta, the model on cpu; move one of them",
     ),
-    BadInput(
+    refused(
         "The targets live on another device",
         lambda: fit(data=(X, y.to("meta"))),
         DeviceError,
         r"data lives on meta, the model on cpu; move one of them",
     ),
-    BadInput(
+    refused(
         "Whole numbers are given to a linear layer",
         lambda: fit(data=(np.arange(60).reshape(20, 3), y)),
         ModelError,
         r"could not take inputs of \(20, 3\) int64.*dtype.*give data as you gave it",
     ),
-    BadInput(
+    refused(
         "The training inputs have a feature too many",
         lambda: fit(data=(torch.cat([X, X[:, :1]], 1), y)),
         ModelError,
@@ -1109,106 +1098,106 @@ DATA = [
 ]
 
 AUDITS = [
-    BadInput(
+    refused(
         "The audited inputs have a NaN",
         lambda: fit().audit(with_value(X_new, NAN)),
         DataError,
         r"1 rows? .*NaN or infinite.*drop or impute",
     ),
-    BadInput(
+    refused(
         "The audited inputs live on another device",
         lambda: fit().audit(X_new.to("meta")),
         DeviceError,
         r"data lives on meta, the model on cpu; move one of them",
     ),
-    BadInput(
+    refused(
         "The audited inputs have too many features",
         lambda: fit().audit(torch.zeros(4, 5)),
         ModelError,
         r"could not take inputs of shape \(4, 5\)",
     ),
-    BadInput(
+    refused(
         "The inputs to predict have too many features",
         lambda: fit().predict(torch.zeros(4, 5)),
         ModelError,
         r"could not take inputs of shape \(4, 5\)",
     ),
-    BadInput(
+    refused(
         "One input is audited without the axis of rows",
         lambda: fit().audit(X_new[0]),
         ModelError,
         r"could not take inputs of shape \(3,\)",
     ),
-    BadInput(
+    refused(
         "The only feature is audited as a vector",
         lambda: fit(made(lambda: nn.Linear(1, 1)), (X[:, :1], y)).audit(X_new[:, 0]),
         ModelError,
         r"could not take inputs of shape \(5,\)",
     ),
-    BadInput(
+    refused(
         "The audited inputs are whole numbers",
         lambda: fit().audit(np.arange(15).reshape(5, 3)),
         ModelError,
         r"could not take inputs.*(Long|int64)",
     ),
-    BadInput("No inputs are audited", lambda: fit().audit(X_new[:0]), DataError, r"no inputs to audit"),
-    BadInput(
+    refused("No inputs are audited", lambda: fit().audit(X_new[:0]), DataError, r"no inputs to audit"),
+    refused(
         "An empty dataset is audited",
         lambda: fit().audit(TensorDataset(X_new[:0], y[:0])),
         DataError,
         r"no inputs to audit",
     ),
-    BadInput("Nothing is audited", lambda: fit().audit(None), DataError, r"cannot read NoneType; give an array"),
-    BadInput("An empty list is audited", lambda: fit().audit([]), DataError, r"empty; give at least one array"),
-    BadInput(
+    refused("Nothing is audited", lambda: fit().audit(None), DataError, r"cannot read NoneType; give an array"),
+    refused("An empty list is audited", lambda: fit().audit([]), DataError, r"empty; give at least one array"),
+    refused(
         "The module has no derivative at an audited input",
         lambda: fit(made(Root)).audit(torch.zeros(2, 3)),
         RueError,
         r"(?i)(derivative|gradient|jacobian|score)",
     ),
-    BadInput(
+    refused(
         "The interval is asked to hold more than everything",
         lambda: audit().interval(1.5),
         SettingError,
         r"level is 1.5, expected strictly between 0 and 1",
     ),
-    BadInput(
+    refused(
         "The targets of log_prob have another length",
         lambda: audit().log_prob(y),
         ShapeError,
         r"targets have shape \(20,\), the predictions \(5,\); they must agree",
     ),
-    BadInput(
+    refused(
         "An interval is asked of a density",
         lambda: audit(method=rue.KernelDensity()).interval(0.9),
         InputError,
         r"no predictive distribution: KernelDensity ranks predictions only; use.*a method with a variance",
     ),
-    BadInput(
+    refused(
         "A log density is asked of a density of inputs",
         lambda: audit(method=rue.KernelDensity()).log_prob(y[:5]),
         InputError,
         r"no predictive distribution: KernelDensity ranks predictions only; use.*a method with a variance",
     ),
-    BadInput(
+    refused(
         "A standard deviation is asked of a density",
         lambda: fit(method=rue.KernelDensity()).predict(X_new, return_std=True),
         InputError,
         r"KernelDensity has no standard deviation to return; use a method with a variance",
     ),
-    BadInput(
+    refused(
         "A log density is asked where the loss is a callable",
         lambda: audit(loss=squared).log_prob(y[:5]),
         InputError,
         r"no predictive distribution: noise is known for squared error only.*use audit.std",
     ),
-    BadInput(
+    refused(
         "A log density is asked where one neighbour speaks for two outputs",
         lambda: fit(linear(2), (X, X[:, :2]), rue.NearestNeighbours(neighbours=1)).audit(X_new).log_prob(X_new[:, :2]),
         RueError,
         r"(?i)(singular|covariance|neighbours)",
     ),
-    BadInput(
+    refused(
         "The one-call audit is given no loss",
         lambda: rue.audit(linear(), train=(X, y), inputs=X_new),
         ModelError,
@@ -1241,25 +1230,25 @@ TOKENS = torch.arange(60).reshape(20, 3) % 5
 ALONE = torch.cat([X, torch.eye(20, dtype=torch.float64)[:, :1]], dim=1)  # the last column is one for one row only
 
 SUBTLE = [
-    BadInput(
+    refused(
         "An LSTM without batch_first takes rows for points in time",
         lambda: fit(made(Timeless)),
         ModelError,
         r"changes by .* with the rows beside it.*batch_first=True",
     ),
-    BadInput(
+    refused(
         "The penalty looks at the module instead of its argument",
         leaning_on_the_module,
         ModelError,
         r"penalty does not depend on the parameters it is given; use its argument",
     ),
-    BadInput(
+    refused(
         "HC3 is asked where a row alone determines a parameter",
         lambda: rue.LinearRUE(meat="HC3").fit(wrap(made(lambda: nn.Linear(4, 1)), l2=0.0), (ALONE, y)),
         RueError,
         r"leverage one.*use HC0",
     ),
-    BadInput(
+    refused(
         "A layer's second derivatives are wrong",
         lambda: fit(
             made(
@@ -1272,19 +1261,19 @@ SUBTLE = [
         RueError,
         r"second derivatives are not symmetric.*use curvature=GaussNewton\(\)",
     ),
-    BadInput(
+    refused(
         "An embedding scales its gradients by frequency",
         lambda: fit(embedded(scale_grad_by_freq=True), (TOKENS, y)),
         ModelError,
         r"not its derivative.*without scale_grad_by_freq",
     ),
-    BadInput(
+    refused(
         "An embedding renormalises its weights while it predicts",
         lambda: fit(embedded(max_norm=0.1), (TOKENS, y)),
         ModelError,
         r"changes its weights while predicting.*max_norm",
     ),
-    BadInput(
+    refused(
         "The first layer works in place",
         lambda: fit(made(lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 1)))),
         ModelError,
@@ -1325,79 +1314,79 @@ class Tied(nn.Module):
 SHORT = Adam(epochs=2, batch=8)
 
 TRAINING = [
-    BadInput(
+    refused(
         "A training of no epochs is asked for",
         lambda: Adam(epochs=0),
         SettingError,
         r"epochs must be a whole number of at least 1, got 0",
     ),
-    BadInput(
+    refused(
         "The learning rate is far too large",
         lambda: fit(layers(), method=DeepEnsemble(training=Adam(2, 8, 1e308))),
         NumericalError,
         r"5 of 5 networks diverged.*lower the learning rate 1e\+308, or standardise",
     ),
-    BadInput(
+    refused(
         "Refits start from something unknown",
         lambda: RefitBootstrap(start="warm"),
         SettingError,
         r'start must be "fresh" or "trained", got \'warm\'',
     ),
-    BadInput(
+    refused(
         "Refits start afresh, and a parameter has no initial values",
         lambda: fit(made(Root), method=RefitBootstrap(training=SHORT)),
         ModelError,
         r"no reset_parameters\(\) sets the parameter 'scale'.*give the layer that method.*start=\"trained\"",
     ),
-    BadInput(
+    refused(
         "Training sets of different sizes are to be fitted together",
         lambda: RefitBootstrap(training=SHORT).fit_many([wrap(), wrap()], [(X, y), (X[1:], y[1:])]),
         DataError,
         r"have \[19, 20\] rows; fit_many needs one size: fit these apart",
     ),
-    BadInput(
+    refused(
         "Models with different frozen layers are to be fitted together",
         lambda: RefitBootstrap(training=SHORT).fit_many([frozen(1), frozen(2)], [(X, y), (X, y)]),
         ModelError,
         r"model 1 has another output.*the same fixed layers: fit these apart",
     ),
-    BadInput(
+    refused(
         "There are fewer training sets than models",
         lambda: MCDropout(training=SHORT).fit_many([wrap(), wrap()], [(X, y)]),
         SettingError,
         r"2 models and 1 training sets were given; give one training set for each model",
     ),
-    BadInput(
+    refused(
         "A deep ensemble is trained on a callable loss",
         lambda: fit(loss=squared, method=DeepEnsemble(training=SHORT)),
         ModelError,
         r'heads are Gaussian.*wrap the model with loss="squared_error"',
     ),
-    BadInput(
+    refused(
         "A deep ensemble is made of a module that lists its last layer first",
         lambda: fit(made(HeadFirst), method=DeepEnsemble(training=SHORT)),
         ModelError,
         r"with twice the outputs in its last nn.Linear.*make the module's last nn.Linear give its outputs",
     ),
-    BadInput(
+    refused(
         "An adversarial step is asked for tokens",
         lambda: fit(embedded(), (TOKENS, y), DeepEnsemble(training=SHORT, adversarial=0.01)),
         DataError,
         r"moves inputs along a gradient, which .* int64 do not have; use adversarial=0",
     ),
-    BadInput(
+    refused(
         "A dropout rate of one is tried",
         lambda: MCDropout(rates=(0.1, 1.0)),
         SettingError,
         r"rates must be a tuple of numbers between 0 and 1, got \(0.1, 1.0\)",
     ),
-    BadInput(
+    refused(
         "Dropout is put into a model with selected parameters",
         lambda: fit(layers(), method=MCDropout(training=SHORT), select="2.*"),
         ModelError,
         r"dropout trains every parameter.*wrap it without select",
     ),
-    BadInput(
+    refused(
         "Dropout is put into a model with tied weights",
         lambda: fit(made(Tied), method=MCDropout(training=SHORT)),
         ModelError,
@@ -1413,31 +1402,31 @@ def wrong_file() -> Any:
 
 
 DATASETS = [
-    BadInput(
+    refused(
         "The folder of a data set does not exist",
         lambda: datasets.load("yacht", "no/such/folder"),
         DataError,
         r"no/such/folder is no folder; give the one that holds yacht\.csv",
     ),
-    BadInput(
+    refused(
         "A data set has an unknown name",
         lambda: datasets.load("boston"),
         SettingError,
         r"there is no data set 'boston'; choose from housing, concrete",
     ),
-    BadInput(
+    refused(
         "A file in the folder of data sets is another",
         wrong_file,
         DataError,
         r"yacht\.csv.*SHA-256.*remove it",
     ),
-    BadInput(
+    refused(
         "A gap is asked of a constant feature",
         lambda: datasets.gap_split(np.ones(20)),
         DataError,
         r"no low, middle and high part.*1 different values.*choose a feature with more values",
     ),
-    BadInput(
+    refused(
         "More rows are to train than there are",
         lambda: datasets.standard_splits(20, train=25),
         SettingError,
@@ -1455,169 +1444,169 @@ def mixed(l2: float) -> rue.Model:
 
 
 LEFT_OUT = [
-    BadInput(
+    refused(
         "Rows of a module that is not wrapped are left out",
         lambda: leave_one_out(linear(), (X, y)),
         ModelError,
         r"leave_one_out needs a wrapped model, got Linear; give it rue.wrap\(net",
     ),
-    BadInput(
+    refused(
         "Rows are left out with a curvature given by name",
         lambda: leave_one_out(wrap(), (X, y), curvature="ggn"),
         SettingError,
         r"curvature must be an object such as GaussNewton\(\).*'ggn'",
     ),
-    BadInput(
+    refused(
         "A row alone determines a parameter and is left out",
         lambda: leave_one_out(wrap(made(lambda: nn.Linear(4, 1)), l2=0.0), (ALONE, y)),
         NumericalError,
         r"leverage one: without it the model is not determined; add a penalty",
     ),
-    BadInput(
+    refused(
         "More rows are to be left out by refits than there are",
         lambda: compare_with_refits(wrap(), (X, y), lambda _: wrap(), count=21),
         SettingError,
         r"count must be a whole number from 2 to 20.*got 21",
     ),
-    BadInput(
+    refused(
         "More groups are to be left out by refits than there are",
         lambda: compare_with_refits(wrap(), rue.Data(X, y, group=np.arange(20) // 4), lambda _: wrap()),
         SettingError,
         r"count must be a whole number from 2 to 5.*got 20",
     ),
-    BadInput(
+    refused(
         "A refit returns a module that is not wrapped",
         lambda: compare_with_refits(wrap(), (X, y), lambda _: linear()),
         ModelError,
         r"refit needs a wrapped model, got Linear; give it rue.wrap\(net",
     ),
-    BadInput(
+    refused(
         "A refit has other outputs",
         lambda: compare_with_refits(wrap(loss=squared), (X, y), lambda _: wrap(linear(2), loss=squared)),
         ModelError,
         r"predicts \(20, 2\) where the first one predicts \(20,\); train the same architecture",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen and training returns a module that is not wrapped",
         lambda: chosen(lambda _: linear()),
         ModelError,
         r"train\(0.1\), needs a wrapped model, got Linear; give it rue.wrap\(net",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen and training returns nothing",
         lambda: chosen(lambda _: None),
         ModelError,
         r"train\(0.1\), needs a wrapped model, got NoneType; give it rue.wrap\(net",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen from one value",
         lambda: chosen(lambda l2: wrap(l2=l2), [1.0]),
         SettingError,
         r"values has 1 entries, expected at least two",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen from no values",
         lambda: chosen(lambda l2: wrap(l2=l2), []),
         SettingError,
         r"values has 0 entries, expected at least two",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen from negative values",
         lambda: chosen(lambda l2: wrap(l2=l2), [-1.0, 1.0]),
         SettingError,
         r"values must be finite and at least 0.*\[-1.0, 1.0\]",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen from values that repeat",
         lambda: chosen(lambda l2: wrap(l2=l2), [1.0, 0.1, 1]),
         SettingError,
         r"values has 1 duplicates in \[0.1, 1.0, 1.0\]; give each value once",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen from one number",
         lambda: chosen(lambda l2: wrap(l2=l2), 1.0),
         SettingError,
         r"values must be numbers, such as \[0.1, 1.0, 10.0\], got 1.0",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen by an unknown criterion",
         lambda: chosen(lambda l2: wrap(l2=l2), criterion="bic"),
         SettingError,
         r'criterion must be "leave-one-out" or "evidence", got \'bic\'',
     ),
-    BadInput(
+    refused(
         "A penalty is chosen and the value never reaches rue.wrap",
         lambda: chosen(lambda _: wrap()),
         ModelError,
         r"models of 0.1 and 1 were wrapped with the same penalty; pass the value on",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen among models of different losses",
         lambda: chosen(lambda l2: wrap(l2=l2, loss=squared if l2 == 1 else "squared_error")),
         ModelError,
         r"\('squared_error', 1\) and \('squared', 1\) as loss.*only the penalty may differ",
     ),
-    BadInput(
+    refused(
         "A penalty is chosen and the models were trained on other features",
         lambda: chosen(lambda l2: wrap(made(lambda: nn.Linear(5, 1)), l2=l2)),
         ModelError,
         r"could not take inputs of \(20, 3\) float64.*give data as you gave it",
     ),
-    BadInput(
+    refused(
         "The evidence is asked of a model without a penalty",
         lambda: chosen(lambda l2: wrap(l2={"weight": l2}), criterion="evidence"),
         SettingError,
         r"1 of 4 parameters have no penalty.*give every parameter an l2 above 0",
     ),
-    BadInput(
+    refused(
         "The evidence is asked for a penalty that mixes parameters",
         lambda: chosen(mixed, criterion="evidence"),
         SettingError,
         r'needs a penalty whose curvature is diagonal.*use criterion="leave-one-out"',
     ),
-    BadInput(
+    refused(
         "A temperature is asked of probabilities of one class",
         lambda: temperature(X[:, :1], labels),
         ShapeError,
         r"logits have shape \(20, 1\), expected \(c, k\)",
     ),
-    BadInput(
+    refused(
         "A temperature is asked of logits that are infinite",
         lambda: temperature(with_value(X, -INF), labels),
         DataError,
         r"1 of 20 rows of logits are NaN or infinite; give logits, not log\(0\)",
     ),
-    BadInput(
+    refused(
         "A temperature is asked of no rows",
         lambda: temperature(X[:0], labels[:0]),
         DataError,
         r"there are no logits.*hold rows out",
     ),
-    BadInput(
+    refused(
         "A temperature is asked with labels of other rows",
         lambda: temperature(X, labels[1:]),
         ShapeError,
         r"labels have shape \(19,\), expected one class per row of logits \(20,\)",
     ),
-    BadInput(
+    refused(
         "A temperature is asked with labels that start at one",
         lambda: temperature(X, labels + 2),
         DataError,
         r"labels must be the whole numbers 0 to 2.*encode them",
     ),
-    BadInput(
+    refused(
         "A temperature is asked with labels that are words",
         lambda: temperature(X, ["yes", "no"] * 10),
         DataError,
         r"labels must be the whole numbers 0 to 2.*encode them",
     ),
-    BadInput(
+    refused(
         "A temperature is asked of rows that are all classified right",
         lambda: temperature(X, X.argmax(1)),
         DataError,
         r"all 20 held-out rows are classified right.*hold more rows out",
     ),
-    BadInput(
+    refused(
         "A temperature is asked of logits that are worse than a coin",
         lambda: temperature(X, X.argmin(1)),
         DataError,
@@ -1637,49 +1626,49 @@ def held_out(score: float = 0.0) -> rue.Audit:
 WRONG = rue.policy.Exceeds(1.0)
 
 DECISIONS = [
-    BadInput(
+    refused(
         "A score to compare with a threshold is NaN",
         lambda: rue.Policy.by_share(held_out(NAN), share=0.2),
         DataError,
         r"score is nan at row 19 \(1 of 20 rows\).*leave out such rows",
     ),
-    BadInput(
+    refused(
         "A policy is chosen on scores instead of an audit",
         lambda: rue.Policy.by_share(held_out().score, share=0.2),
         InputError,
         r"ndarray is no audit; pass what auditor.audit\(X\) returns",
     ),
-    BadInput(
+    refused(
         "A policy is given the targets of other rows",
         lambda: rue.Policy.by_risk(held_out(), y[:10], WRONG, risk=0.1),
         ShapeError,
         r"targets have shape \(10,\), the audit 20 rows",
     ),
-    BadInput(
+    refused(
         "A target of a held-out row is not known",
         lambda: rue.Policy.by_risk(held_out(), [NAN] * 20, WRONG, risk=0.1),
         DataError,
         r"NaN or infinite in 20 of 20 rows; hold out rows with known targets",
     ),
-    BadInput(
+    refused(
         "A risk is given in per cent",
         lambda: rue.Policy.by_risk(held_out(), y, WRONG, risk=5),
         SettingError,
         r"risk is 5, expected strictly between 0 and 1; write 5 % as 0.05",
     ),
-    BadInput(
+    refused(
         "Fewer reviews are allowed than held-out rows can tell apart",
         lambda: rue.Policy.by_share(held_out(), share=0.01),
         SettingError,
         r"share of 0.01 cannot be kept with 20 held-out rows.*allow at least 0.048 or hold out more rows",
     ),
-    BadInput(
+    refused(
         "A review costs more than an error",
         lambda: rue.Policy.by_cost(held_out(), y, WRONG, error=1.0, review=10.0),
         SettingError,
         r"an error costs 1 and a review 10.*accept everything",
     ),
-    BadInput(
+    refused(
         "A tolerance is negative",
         lambda: rue.policy.Exceeds(-1.0),
         SettingError,
@@ -1692,43 +1681,43 @@ torch.nn.init.zeros_(ZERO.weight)
 torch.nn.init.zeros_(ZERO.bias)
 
 CALIBRATION = [
-    BadInput(
+    refused(
         "A calibrated audit is asked for another loss than squared error",
         lambda: rue.CalibratedRUE().fit(wrap(loss=lambda f, t: (f[:, 0] - t).square()), (X, y)),
         ModelError,
         r'residuals of loss="squared_error".*use ClassifierRUE for classes, and LinearRUE',
     ),
-    BadInput(
+    refused(
         "A model without any residuals is calibrated",
         lambda: rue.CalibratedRUE().fit(rue.wrap(ZERO, loss="squared_error", l2=1.0), (X, torch.zeros(len(X)))),
         NumericalError,
         r"no residuals to calibrate by; use LinearRUE",
     ),
-    BadInput(
+    refused(
         "Tails are named wrongly",
         lambda: rue.CalibratedRUE(tails="heavy"),
         SettingError,
         r'tails must be "student".*got \'heavy\'',
     ),
-    BadInput(
+    refused(
         "An interval is asked for by a rule the audit does not have",
         lambda: fit().audit(X).interval(0.9, by="split conformal"),
         SettingError,
         r"no interval by 'split conformal'.*choose from distribution",
     ),
-    BadInput(
+    refused(
         "Intervals by group are asked for without held-out groups",
         lambda: fit().audit(X).interval(0.9, group=[0] * len(X)),
         SettingError,
         r"know no groups; calibrate the auditor",
     ),
-    BadInput(
+    refused(
         "An auditor without a predictive distribution is calibrated",
         lambda: rue.KernelDensity().fit(wrap(), (X, y)).calibrate(X, y),
         InputError,
         r"no predictive distribution.*use loss=",
     ),
-    BadInput(
+    refused(
         "An auditor is fitted again",
         lambda: fit().fit(X, y),
         InputError,
@@ -1737,136 +1726,136 @@ CALIBRATION = [
 ]
 
 ESTIMATORS = [
-    BadInput(
+    refused(
         "A quantile loss is asked for by name",
         lambda: wrap(loss="quantile"),
         ModelError,
         r"no second derivative, the nearest loss that has one is 'huber'",
     ),
-    BadInput(
+    refused(
         "Resampling is asked of nearest neighbours, which have no parameters",
         lambda: rue.LinearRUE().fit(rue.wrap(KNeighborsRegressor().fit(X, y)), (X, y)),
         ModelError,
         r"known by its predictions alone.*use rue.audit, CalibratedRUE\(\)",
     ),
-    BadInput(
+    refused(
         "Clusters are wrapped, which are no predictions",
         lambda: rue.wrap(KMeans(2, n_init=1, random_state=0).fit(X)),
         ModelError,
         r"KMeans has no parameters that could be read",
     ),
-    BadInput(
+    refused(
         "Nearest neighbours are wrapped before they are fitted",
         lambda: rue.wrap(KNeighborsRegressor()),
         ModelError,
         r"not fitted; call fit",
     ),
-    BadInput(
+    refused(
         "A classifier of one's own does not say its classes",
         lambda: rue.wrap(type("Own", (), {"predict": None, "predict_proba": None, "fit": None})()),
         ModelError,
         r"cannot wrap Own; give .* any object whose predict\(X\) returns a number",
     ),
-    BadInput(
+    refused(
         "A penalty is stated for a model that is known by its predictions",
         lambda: rue.wrap(KNeighborsRegressor().fit(X, y), l2=1.0),
         SettingError,
         r"known by its predictions alone.*leave l2 out",
     ),
-    BadInput(
+    refused(
         "A model's own predict fails on the inputs",
         lambda: rue.audit(KNeighborsRegressor().fit(X, y), train=(X, y), inputs=X[:, :1]),
         DataError,
         r"KNeighborsRegressor failed on these inputs.*give them as in training",
     ),
-    BadInput(
+    refused(
         "Copies in folds are asked for, and nothing says how they are trained",
         lambda: rue.audit(linear(), train=(X, y), inputs=X, loss="squared_error", left_out=rue.left_out.Folds(3)),
         SettingError,
         r"nothing says how; give refit=",
     ),
-    BadInput(
+    refused(
         "refit is no function",
         lambda: rue.audit(Own(), train=(X, y), inputs=X, refit=3),
         SettingError,
         r"refit is 3, expected a function from row numbers",
     ),
-    BadInput(
+    refused(
         "refit forgets to return the model",
         lambda: rue.audit(Own(), train=(X, y), inputs=X, refit=lambda _: None),
         ModelError,
         r"refit returned None, expected the trained model",
     ),
-    BadInput(
+    refused(
         "A model of one's own predicts words",
         lambda: rue.audit(SimpleNamespace(predict=lambda X: ["yes"] * len(X)), train=(X, y), inputs=X),
         ModelError,
         r"predicts <U3 where numbers were expected; a classifier has predict_proba and classes_",
     ),
-    BadInput(
+    refused(
         "One fold is asked for",
         lambda: rue.left_out.Folds(1),
         SettingError,
         r"at least 2, got 1",
     ),
-    BadInput(
+    refused(
         "An estimator is wrapped before it is fitted", lambda: rue.wrap(Ridge()), ModelError, r"not fitted; call fit"
     ),
-    BadInput(
+    refused(
         "A loss is said for an estimator that knows its own",
         lambda: rue.wrap(Ridge().fit(X, y), loss="huber"),
         SettingError,
         r"knows the loss and penalty.*leave loss and l2 out",
     ),
-    BadInput(
+    refused(
         "A selection of parameters is asked of an estimator",
         lambda: rue.wrap(Ridge().fit(X, y), select="*"),
         SettingError,
         r"describe a torch.nn.Module.*leave them out",
     ),
-    BadInput(
+    refused(
         "A forest is audited as if it minimised something",
         lambda: rue.LinearRUE().fit(rue.wrap(RandomForestRegressor(3, random_state=0).fit(X, y)), (X, y)),
         ModelError,
         r"ForestRUE",
     ),
-    BadInput(
+    refused(
         "A forest is audited with other rows than it was grown on",
         lambda: rue.ForestRUE().fit(rue.wrap(RandomForestRegressor(3, random_state=0).fit(X, y)), (X, y.flip(0))),
         DataError,
         r"not the rows it was grown on",
     ),
-    BadInput(
+    refused(
         "A model file of an unknown kind is wrapped",
         lambda: rue.wrap("model.pkl"),
         ModelError,
         r"known are .txt, .json",
     ),
-    BadInput(
+    refused(
         "A classifier that ends in a softmax is given the loss of logits",
         lambda: fit(nn.Sequential(linear(2), nn.Softmax(-1)), (X, labels), loss="cross_entropy"),
         ModelError,
         r"probabilities, and the loss wants logits",
     ),
-    BadInput(
+    refused(
         "Labels are counted from one",
         lambda: fit(linear(2), (X, labels + 1), loss="cross_entropy"),
         DataError,
         r"not the whole numbers 0 to 1",
     ),
-    BadInput(
+    refused(
         "An interval is asked of a classifier",
         lambda: fit(linear(2), (X, labels), loss="cross_entropy").audit(X_new).interval(0.9),
         InputError,
         r"prediction_set",
     ),
-    BadInput(
+    refused(
         "One label is given for several audited rows",
         lambda: fit(linear(2), (X, labels), loss="cross_entropy").audit(X_new).log_prob([1]),
         ShapeError,
         r"1 labels for 5 rows",
     ),
-    BadInput(
+    refused(
         "Times of survival come without events",
         lambda: fit(linear(), (X, y.abs()), loss="cox"),
         ShapeError,
@@ -1875,25 +1864,25 @@ ESTIMATORS = [
 ]
 
 WHY = [
-    BadInput(
+    refused(
         "A method without influences is asked why",
         lambda: audit(method=rue.KernelDensity()).explain(0),
         InputError,
         r"no training row's influence.*LinearRUE, CalibratedRUE",
     ),
-    BadInput(
+    refused(
         "A row is explained that was not audited",
         lambda: audit().explain(500),
         SettingError,
         r"row is 500, expected 0 to \d+, one of the \d+ audited rows",
     ),
-    BadInput(
+    refused(
         "An output is explained that the model does not have",
         lambda: audit().explain(0, output=3),
         SettingError,
         r"output is 3, expected 0 to 0, one of the model's 1 outputs",
     ),
-    BadInput(
+    refused(
         "Rows are left out that were never there",
         lambda: audit().explain(0).without([99]),
         InputError,
@@ -1912,67 +1901,67 @@ EXPLAINED = SimpleNamespace(
 )
 
 FIGURES = [
-    BadInput(
+    refused(
         "Members are asked of a method in closed form",
         lambda: rue.LinearRUE().fit(wrap(), (X, y)).members(X_new),
         InputError,
         r"LinearRUE draws no members.*fit rue.RUE instead",
     ),
-    BadInput(
+    refused(
         "A kernel is drawn along a feature of other rows",
         lambda: rue.plots.kernel(EXPLAINED, X[:, 0]),
         ShapeError,
         r"x has shape \(20,\), expected one value for each of the n = 5 training rows.*pass a column",
     ),
-    BadInput(
+    refused(
         "An influence map gets a table instead of a column",
         lambda: rue.plots.influence_map(EXPLAINED, np.ones(5), np.ones((5, 2))),
         ShapeError,
         r"y has shape \(5, 2\), expected one value for each.*pass a column",
     ),
-    BadInput(
+    refused(
         "Thirds of scores are drawn for other rows than the intervals",
         lambda: rue.plots.coverage_by_tercile(np.ones(5), np.zeros(5), np.ones(5), np.ones(4)),
         InputError,
         r"score has 4 rows and y has 5.*pass the same rows",
     ),
-    BadInput(
+    refused(
         "Two rows are cut into thirds",
         lambda: rue.plots.coverage_by_tercile(np.ones(2), np.zeros(2), np.ones(2), np.ones(2)),
         InputError,
         r"there are 2 rows, expected at least one for each third; pass more rows",
     ),
-    BadInput(
+    refused(
         "Spread and error are drawn in more bins than rows allow",
         lambda: rue.plots.spread_and_error(np.ones(5), np.ones(5)),
         InputError,
         r"bins is 8 for 5 rows.*use fewer bins",
     ),
-    BadInput(
+    refused(
         "A score is drawn along one feature of several rows",
         lambda: rue.plots.score_along(fit(), X_new, 0, [0.0, 1.0]),
         ShapeError,
         r"row has shape \(5, 3\), expected one input \(p,\); pass one row",
     ),
-    BadInput(
+    refused(
         "A score is drawn along a feature the row does not have",
         lambda: rue.plots.score_along(fit(), X_new[0], 3, [0.0, 1.0]),
         InputError,
         r"feature is 3, expected 0 to 2; pass the number of a column",
     ),
-    BadInput(
+    refused(
         "A feature of an array is named",
         lambda: rue.plots.score_along(fit(), X_new[0], "age", [0.0, 1.0]),
         InputError,
         r"array without names; pass a column number or a frame",
     ),
-    BadInput(
+    refused(
         "A feature is named that the data frame does not have",
         lambda: rue.plots.score_along(fit(), pd.DataFrame({"age": [50], "dose": [1], "sex": [0]}), "bmi", [0.0, 1.0]),
         InputError,
         r"feature is 'bmi', expected one of age, dose, sex; name a column",
     ),
-    BadInput(
+    refused(
         "Members of several outputs are drawn",
         lambda: rue.plots.members_spread(
             rue.RUE(members=2).fit(wrap(linear(2)), (X, torch.stack([y, y], dim=1))), X_new
@@ -1980,13 +1969,13 @@ FIGURES = [
         ShapeError,
         r"the members predict 2 outputs, expected one to draw; draw one of",
     ),
-    BadInput(
+    refused(
         "Members are drawn along a feature of other rows",
         lambda: rue.plots.members_spread(rue.RUE(members=2).fit(wrap(), (X, y)), X_new, x=X[:, 0]),
         InputError,
         r"x has 20 rows and inputs have 5, expected as many; pass the same rows",
     ),
-    BadInput(
+    refused(
         "Members are drawn for more inputs than strips can be told apart",
         lambda: rue.plots.members_spread(rue.RUE(members=2).fit(wrap(), (X, y)), X.repeat(3, 1)),
         InputError,
@@ -1995,49 +1984,49 @@ FIGURES = [
 ]
 
 REPORTS = [
-    BadInput(
+    refused(
         "A report is made of a method that is not fitted",
         lambda: rue.report(rue.LinearRUE(), X_new),
         InputError,
         r"made of a fitted auditor, got LinearRUE; use",
     ),
-    BadInput(
+    refused(
         "A report is given the targets of other rows",
         lambda: rue.report(fit(), X_new, y),
         ShapeError,
         r"targets have shape \(20,\) and 5 rows were audited; give one target for each, or none",
     ),
-    BadInput(
+    refused(
         "Some targets of a report are not known",
         lambda: rue.report(fit(), X_new, [1.0, NAN, 2.0, 3.0, 4.0]),
         DataError,
         r"1 of 5 targets are not known.*report the rows with known targets, or all of them without targets",
     ),
-    BadInput(
+    refused(
         "The groups of a report are those of other rows",
         lambda: rue.report(fit(), X_new, group={"site": ["a", "b"]}),
         ShapeError,
         r"group 'site' has shape \(2,\) and 5 rows were audited; give one label for each",
     ),
-    BadInput(
+    refused(
         "The level of a report is given in per cent",
         lambda: rue.report(fit(), X_new, level=90),
         SettingError,
         r"level is 90, expected strictly between 0 and 1; write 90 % as 0.9",
     ),
-    BadInput(
+    refused(
         "A report is compared with a file that is none",
         lambda: rue.report(fit(), X_new, previous={"title": "an audit"}),
         InputError,
         r"previous is no report.*give the JSON that report.save wrote",
     ),
-    BadInput(
+    refused(
         "A report is compared with a damaged one",
         lambda: rue.report(fit(), X_new, previous={"schema": "rue-report/1", "sections": [7]}),
         InputError,
         r"previous is a damaged report.*give the JSON as report.save wrote it",
     ),
-    BadInput(
+    refused(
         "The rows of a report are shuffled",
         lambda: rue.report(fit(), DataLoader(TensorDataset(X_new), shuffle=True)),
         DataError,
@@ -2046,43 +2035,43 @@ REPORTS = [
 ]
 
 CHECKS = [
-    BadInput(
+    refused(
         "A check asks for a model that is trained again, and gets one that is trained",
         lambda: fit(linear()).check(refit=linear()),
         SettingError,
         r"refit must be a function from row numbers",
     ),
-    BadInput(
+    refused(
         "One refit is asked for",
         lambda: fit(linear()).check(refit=lambda _: linear(), refits=1),
         SettingError,
         r"refits must be a whole number of at least 2, got 1",
     ),
-    BadInput(
+    refused(
         "The seed of a check is a fraction",
         lambda: fit(linear()).check(seed=0.5),
         SettingError,
         r"seed must be a whole number",
     ),
-    BadInput(
+    refused(
         "A training callable forgets to return the model",
         lambda: fit(linear()).check(X_new, refit=lambda _: None),
         ModelError,
         r"refit returned None",
     ),
-    BadInput(
+    refused(
         "A training callable returns a model with other outputs",
         lambda: fit(linear()).check(X_new, refit=lambda _: linear(2)),
         ModelError,
         r"train the same architecture",
     ),
-    BadInput(
+    refused(
         "Refits are asked for where the training rows come from a loader",
         lambda: fit(linear(), DataLoader(TensorDataset(X, y), batch_size=5)).check(refit=lambda _: linear()),
         SettingError,
         r"give inputs, auditor\.check\(inputs, refit=\.\.\.\)",
     ),
-    BadInput(
+    refused(
         "A check is looked up that was not made",
         lambda: fit(linear()).check()["duplicates"],
         SettingError,
@@ -2091,19 +2080,19 @@ CHECKS = [
 ]
 
 HONEST = [
-    BadInput(
+    refused(
         "A source of left-out predictions is given as a class, not as an object",
         lambda: rue.CalibratedRUE().fit(wrap(linear()), (X, y), left_out=rue.left_out.Mixture),
         SettingError,
         r"such as left_out=rue\.left_out\.Mixture\(\)",
     ),
-    BadInput(
+    refused(
         "Validation rows without targets",
         lambda: rue.CalibratedRUE().fit(wrap(linear()), (X, y), validation=X),
         DataError,
         r"expected a pair \(X, y\)",
     ),
-    BadInput(
+    refused(
         "A single validation row",
         lambda: rue.CalibratedRUE().fit(wrap(linear()), (X, y), validation=(X[:1], y[:1])),
         DataError,
@@ -2111,55 +2100,23 @@ HONEST = [
     ),
 ]
 
-BAD_INPUTS = [
-    *LOSSES,
-    *MODULES,
-    *SETTINGS,
-    *SOLVES,
-    *DATA,
-    *AUDITS,
-    *SUBTLE,
-    *TRAINING,
-    *DATASETS,
-    *LEFT_OUT,
-    *DECISIONS,
-    *CALIBRATION,
-    *ESTIMATORS,
-    *WHY,
-    *FIGURES,
-    *REPORTS,
-    *CHECKS,
-    *HONEST,
-]
-
-
-def page() -> str:
-    """The list for people: every mistake and what it is answered with."""
-    rows = "\n".join(f"| {bad.name} | `{type(error(bad)).__name__}` | {_cell(error(bad))} |" for bad in BAD_INPUTS)
-    return (
-        "# Mistakes and their errors\n\n"
-        f"{len(BAD_INPUTS)} mistakes, each with the error it gets: what was found, what was wanted, what to do.\n"
-        "All are tested, and after each of them the module and the random state are as they were.\n"
-        "Run `tests/bad_inputs.py` to rewrite this page.\n\n"
-        "| mistake | error | message |\n|---|---|---|\n" + rows + "\n"
-    )
-
-
-def error(bad: BadInput) -> RueError:
-    """What the mistake is answered with."""
-    try:
-        bad.mistake()
-    except RueError as found:
-        return found
-    raise AssertionError(f"{bad.name}: no error")
-
-
-def _cell(found: RueError) -> str:
-    text = " ".join(str(found).split())
-    for mark in ("\\", "|", "<", ">", "*", "_", "[", "]", "`"):
-        text = text.replace(mark, f"\\{mark}")
-    return text
-
-
-if __name__ == "__main__":
-    (Path(__file__).parent.parent / "docs" / "bad-inputs.md").write_text(page())
+SECTIONS = {
+    "Losses": LOSSES,
+    "Modules": MODULES,
+    "Settings": SETTINGS,
+    "Solvers": SOLVES,
+    "Data": DATA,
+    "Audits": AUDITS,
+    "Subtle ones": SUBTLE,
+    "Training": TRAINING,
+    "Data sets": DATASETS,
+    "Left-out rows": LEFT_OUT,
+    "Decisions": DECISIONS,
+    "Calibration": CALIBRATION,
+    "Estimators": ESTIMATORS,
+    "Explanations": WHY,
+    "Figures": FIGURES,
+    "Reports": REPORTS,
+    "Checks": CHECKS,
+    "Honesty": HONEST,
+}

@@ -1,0 +1,27 @@
+"""The cheap checks, made in every fit: nobody has to ask for them."""
+
+from functools import partial
+
+from rue.checks.at_rest import at_rest
+from rue.checks.check import Check
+from rue.checks.check_up import attempted
+from rue.checks.copies import copies
+from rue.checks.mode import mode
+from rue.checks.subject import Subject
+from rue.checks.training_fit import training_fit
+
+
+def warnings_at_fit(subject: Subject) -> list[str]:
+    """A sentence for each thing that is wrong; a model that is merely weak, or stopped early, gets none."""
+    found = [check for check in _made(subject) if check.light == "red" or check.name in ("copies", "at rest")]
+    return [f"{check.name}: {check.found}; {check.advice}" for check in found if check.light != "green"]
+
+
+def _made(subject: Subject) -> list[Check]:
+    checks = (copies,) if subject.own_networks else (copies, mode, training_fit)
+    made = [check for check in (attempted(check, subject) for check in checks) if isinstance(check, Check)]
+    wrong = any(check.light == "red" for check in made if check.name != "copies")
+    if wrong or subject.own_networks or subject.without_objective is not None or subject.inverted is None:
+        return made  # rows that are not those of training are not at rest either
+    rest = attempted(partial(at_rest, other_losses=False), subject)
+    return [*made, rest] if isinstance(rest, Check) else made

@@ -1,0 +1,167 @@
+"""Refuses modules whose backward pass is not the derivative of what they predict, or not by all that was trained."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from rue.core.errors import ModelError
+from rue.models.torch.parameters import listed
+
+Call = Callable[[Tensor], Tensor]
+Parts = Callable[[Tensor], Mapping[str, Tensor]]
+
+SHIFTS = (0.1, -1.0, 10.0, -10.0)  # relative to the size of a parameter; tried in turn until the outputs move
+PARTS = 4  # the parameters are moved in so many parts, so that one wrong layer is not lost among the others
+MOVES = 3  # random moves of each part
+APART = 0.03  # relative difference between a derivative and what the outputs do, over all moves of a part
+ROUNDINGS = 200.0  # rounding units of the outputs that a measured difference may be off by
+
+
+def refuse_unregistered(call: Call, theta: Tensor) -> None:
+    """Refuse outputs that depend on trainable tensors that the module does not list among its parameters."""
+    with torch.enable_grad():
+        at = theta.detach().clone().requires_grad_()
+        outputs = call(at)
+    strangers = [leaf for leaf in _trainable_leaves(outputs) if leaf is not at]
+    if strangers:
+        count = sum(leaf.numel() for leaf in strangers)
+        raise ModelError(
+            f"the outputs depend on {count} trainable numbers that are not among the module's parameters, the first of "
+            f"shape {tuple(strangers[0].shape)}: no audit would move them; hold layers in nn.ModuleList or "
+            "nn.ModuleDict rather than in a list or dict, tensors as nn.Parameter; call requires_grad_(False) on what "
+            "was not trained"
+        )
+
+
+def _trainable_leaves(outputs: Tensor) -> list[Tensor]:
+    """The tensors with a gradient of their own that these outputs were computed from."""
+    found: dict[int, Tensor] = {}
+    seen, waiting = set(), [outputs.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            found[id(leaf)] = leaf
+        waiting += [parent for parent, _ in node.next_functions]
+    return list(found.values())
+
+
+def padding_left_out(module: nn.Module, theta: Tensor, split: Parts) -> Tensor:
+    """Ones (d,), with zeros at the vectors of padding tokens: torch never trains them, and gives them no gradient."""
+    trained = torch.ones_like(theta)
+    names, parts = {id(p): name for name, p in module.named_parameters()}, split(trained)
+    for layer in module.modules():
+        if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.padding_idx is not None:
+            name = names.get(id(layer.weight), "")
+            if name in parts:
+                parts[name][layer.padding_idx] = 0
+    return trained
+
+
+def refuse_steps(call: Call, theta: Tensor, split: Parts) -> None:
+    """Refuse outputs that move with a parameter although their derivative is zero both before and after the move.
+
+    A ReLU unit that is off also has a zero derivative, but no longer after a move that turns it on.
+    """
+    outputs, slope = _slope(call, theta)
+    if slope is None:
+        return  # nothing depends on theta: another check refuses that
+    silent = [name for name, part in split(slope).items() if not bool(part.any())]
+    stepped = [name for name in silent if _steps(call, theta, split, name, outputs)]
+    if stepped:
+        others = [name for name in split(theta) if name not in stepped]
+        after = f", or audit what follows the step: select={others!r}" if others else ""
+        raise ModelError(
+            f"the outputs change with {listed(stepped, 4)}, but in steps: the derivative is zero (a rounding, sign, "
+            "argmax or hard threshold follows, or a detach), so that resampling would seem not to move it; use a "
+            f"smooth activation (tanh, sigmoid, softplus){after}"
+        )
+
+
+def refuse_wrong_derivative(call: Call, theta: Tensor, split: Parts, trained: Tensor) -> None:
+    """Refuse a backward pass that says otherwise than small moves of the `trained` parameters do, in some part of them.
+
+    A move across the kink of a ReLU is told from that by a smaller move, which crosses fewer.
+    """
+    outputs, slope = _slope(call, theta)
+    if slope is None or not bool(torch.isfinite(slope).all()) or not torch.equal(_slope(call, theta)[0], outputs):
+        return  # other checks refuse what is not finite, or random
+    names = list(split(theta))
+    size = -(-len(names) // PARTS)
+    largest = torch.finfo(theta.dtype).eps ** (1 / 3)
+    for part in (names[i : i + size] for i in range(0, len(names), size)):
+        moves = [trained * _move(theta, split, part, seed) for seed in range(MOVES)]
+        apart = _apart(call, theta, slope, moves, largest)
+        if apart > APART and (apart := _apart(call, theta, slope, moves, largest / 8)) > APART:
+            raise ModelError(
+                f"the backward pass is not the derivative of the outputs by {listed(part, 4)}: small moves of them "
+                f"change the outputs otherwise than it says, by {apart:.0%}; a custom backward is wrong, or a "
+                "straight-through estimator, a detach or half precision stands in the way; audit a copy of the module "
+                "without it, or select= the parameters after it"
+            )
+
+
+def _apart(call: Call, theta: Tensor, slope: Tensor, moves: list[Tensor], step: float) -> float:
+    """The relative difference between derivatives along moves and the changes of the outputs; zero within rounding."""
+    said = torch.stack([slope.double() @ move.double() for move in moves])
+    done, rounding = [], 0.0
+    with torch.no_grad():
+        for move in moves:
+            behind, ahead = (call(theta + side * step * move).double() for side in (-1, 1))
+            weights = _cotangent(ahead)
+            done.append(((ahead - behind) * weights).sum() / (2 * step))
+            rounding = max(rounding, float((ahead.abs() * weights).sum()))
+    rounding *= ROUNDINGS * torch.finfo(theta.dtype).eps / step
+    difference = float((torch.stack(done) - said).norm())
+    size = float(torch.maximum(torch.stack(done).norm(), said.norm()))
+    return 0.0 if difference <= rounding else (difference - rounding) / size
+
+
+def _move(theta: Tensor, split: Parts, names: list[str], seed: int) -> Tensor:
+    """A random move of some parameters, each in proportion to its own size: columns may have any units."""
+    move = torch.zeros_like(theta)
+    own, parts = split(theta), split(move)
+    typical = theta.abs().median()
+    for name in names:
+        size = own[name].abs() if bool(own[name].any()) else typical
+        parts[name].copy_(_signs(parts[name], seed) * size)
+    return move
+
+
+def _steps(call: Call, theta: Tensor, split: Parts, name: str, outputs: Tensor) -> bool:
+    for shift in SHIFTS:
+        moved = theta.detach().clone()
+        part = split(moved)[name]  # a view
+        size = part.square().mean().sqrt() if bool(part.any()) else torch.ones((), dtype=part.dtype, device=part.device)
+        part.add_(shift * size * _signs(part))
+        there, slope = _slope(call, moved)
+        if not torch.equal(there, outputs):
+            return slope is None or not bool(split(slope)[name].any())
+    return False
+
+
+def _slope(call: Call, theta: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Outputs, and the derivative of a random weighted sum of them: zero only if the derivative of each is zero."""
+    with torch.enable_grad():
+        at = theta.detach().clone().requires_grad_()
+        outputs = call(at)
+        if not outputs.requires_grad:
+            return outputs.detach(), None
+        weights = _cotangent(outputs).to(outputs)
+        (slope,) = torch.autograd.grad(outputs, at, weights, allow_unused=True)
+    return outputs.detach(), slope
+
+
+def _cotangent(outputs: Tensor) -> Tensor:
+    """Weights from one to two, the same on every run."""
+    drawn = torch.rand(outputs.shape, generator=torch.Generator().manual_seed(0))
+    return 1 + drawn.to(outputs.device, torch.float32)
+
+
+def _signs(part: Tensor, seed: int = 1) -> Tensor:
+    """Random numbers of both signs, the same on every run."""
+    return torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
