@@ -430,7 +430,7 @@ def test_a_difference_of_no_account_is_not_red_however_sure_it_is():
     net.bias.data.fill_(off)
     targets = 1.0 - 2.0 * (torch.arange(n, dtype=torch.float64) % 2)
     up = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error"), (inputs, targets)).check()
-    assert up["at rest"].light != "green"
+    assert up["at rest"].value > 1
     assert up["training fit"].value == pytest.approx(-2.5, rel=1e-3)
     assert up["training fit"].light == "amber"
 

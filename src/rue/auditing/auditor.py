@@ -204,6 +204,7 @@ class Auditor:
                 refit=refit,
                 refits=refits,
                 seed=seed,
+                rested=self.trained.solved is not None and self.trained.solved.objective is not self.model,
             )
         )
 

@@ -10,6 +10,8 @@ from rue.checks.mode import mode
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
 
+DRAWS = 16  # re-weightings to tell a typical resampling step by: fewer than where checks are asked for
+
 
 def warnings_at_fit(subject: Subject) -> list[str]:
     """A sentence for each thing that is wrong; a model that is merely weak, or stopped early, gets none."""
@@ -21,7 +23,14 @@ def _made(subject: Subject) -> list[Check]:
     checks = (copies,) if subject.own_networks else (copies, mode, training_fit)
     made = [check for check in (attempted(check, subject) for check in checks) if isinstance(check, Check)]
     wrong = any(check.light == "red" for check in made if check.name != "copies")
-    if wrong or subject.own_networks or subject.without_objective is not None or subject.inverted is None:
+    if wrong or not _tells(subject):
         return made  # rows that are not those of training are not at rest either
     rest = attempted(partial(at_rest, other_losses=False), subject)
     return [*made, rest] if isinstance(rest, Check) else made
+
+
+def _tells(subject: Subject) -> bool:
+    """Whether being away from rest would be a mistake, and can be told without factoring anything."""
+    if subject.own_networks or subject.without_objective is not None or subject.inverted is None:
+        return False
+    return subject.needs_rest or not (subject.stated_by_user or subject.may_stop_early)

@@ -55,7 +55,12 @@ def at_rest(subject: Subject, other_losses: bool = True) -> Check | str:
         text = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
         return _check("red", away, f"{measured}; {text}", f"wrap the model with loss={named.name!r}, if trained so")
     if not subject.needs_rest:  # then early stopping is no mistake
-        text = f"{measured}; left-out predictions come from another source ({subject.source}), which needs no rest"
+        other_source = (
+            "the audit is of the model's tangent, refitted"
+            if subject.rested
+            else (f"left-out predictions come from another source ({subject.source})")
+        )
+        text = f"{measured}; {other_source}, which needs no rest"
         return _check("green", away, text, "")
     if other:
         hint = f"{other} would take away {away.share:.1%} of the decrement, as after stopping early too"

@@ -15,7 +15,7 @@ _ELSEWHERE = Senseless("left-out predictions are those of other models, whatever
 
 def effective_parameters(subject: Subject) -> Check | str:
     """The sum of the leverages as a share of the number of outputs of all rows."""
-    leverages = subject.leverages if subject.needs_rest else _ELSEWHERE
+    leverages = subject.leverages if subject.by_influence else _ELSEWHERE
     if isinstance(leverages, str):
         return leverages
     total, free = leverages.total, leverages.free
@@ -40,7 +40,7 @@ def effective_parameters(subject: Subject) -> Check | str:
 
 def largest_leverage(subject: Subject) -> Check | str:
     """The largest leverage, and the rows with large ones."""
-    leverages = subject.leverages if subject.needs_rest else _ELSEWHERE
+    leverages = subject.leverages if subject.by_influence else _ELSEWHERE
     if isinstance(leverages, str):
         return leverages
     values = leverages.largest

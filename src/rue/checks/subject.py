@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from rue.calibrate.left_out.evidence import Source
-from rue.calibrate.left_out.rest import Reweighted, reweighted
+from rue.calibrate.left_out.rest import DRAWS, Reweighted, reweighted
 from rue.checks.check import Senseless
 from rue.checks.hat import Leverages, leverages
 from rue.core.concepts import CurvatureRule, Inputs
@@ -44,6 +44,8 @@ class Subject:
     refit: Callable[[Any], Any] | None = field(default=None, repr=False)
     refits: int = 8
     seed: int = 0
+    rested: bool = False  # the audit is of another objective, which is at rest: the model's tangent, refitted
+    draws: int = DRAWS  # re-weightings to tell a typical resampling step by
 
     @cached_property
     def factored(self) -> Inverted:
@@ -53,7 +55,7 @@ class Subject:
     @cached_property
     def reweighted(self) -> Reweighted:
         """The gradient of all rows, and the gradients of re-weighted rows."""
-        return reweighted(self.model, self.data, self.seed)
+        return reweighted(self.model, self.data, self.seed, self.draws)
 
     @cached_property
     def steps(self) -> Tensor:
@@ -94,9 +96,14 @@ class Subject:
         return hasattr(last, "early_stopping") or hasattr(last, "module_")
 
     @property
+    def by_influence(self) -> bool:
+        """Whether left-out predictions are those of this model, by the influence of its rows."""
+        return self.source in (None, "influence at rest")
+
+    @property
     def needs_rest(self) -> bool:
         """Whether the audit assumes that the model is at rest on its training rows."""
-        return self.source in (None, "influence at rest")
+        return self.by_influence and not self.rested
 
     @property
     def projected(self) -> bool:

@@ -23,7 +23,7 @@ from rue.calibrate.doubts import doubts
 from rue.calibrate.left_out import Chosen, Evidence, EvidenceRule, Folds, Influence
 from rue.calibrate.left_out.evidence import Source, Training
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
-from rue.checks.at_fit import warnings_at_fit
+from rue.checks.at_fit import DRAWS, warnings_at_fit
 from rue.checks.subject import Subject
 from rue.core.arrays import Array
 from rue.core.concepts import CurvatureRule, Damping, Facts, Resampler, Solver
@@ -174,10 +174,17 @@ class Fitting:
         """
         settings = self.settings
         inverted = None if solved is None else solved.inverted
-        looked_at = Subject(
-            self.model, self.data, inverted, settings.curvature, source=source, own_networks=predictor is not None
+        subject = Subject(
+            self.model,
+            self.data,
+            inverted,
+            settings.curvature,
+            source,
+            own_networks=predictor is not None,
+            rested=solved is not None and solved.objective is not self.model,
+            draws=DRAWS,
         )
-        for text in warnings_at_fit(looked_at):
+        for text in warnings_at_fit(subject):
             self._warn(text)
         variance = residual_covariance(self.model, self.data) if noise and self.model.family.gaussian else None
         if lens is None and solved is not None and settings.resampler is not None:

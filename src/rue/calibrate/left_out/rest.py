@@ -83,9 +83,9 @@ class Reweighted:
     drawn: Tensor = field(repr=False)  # (b, d), L(w − 1)
 
 
-def reweighted(model: Objective, data: TrainingSet, seed: int) -> Reweighted:
-    """One pass over the rows for the sum and for `DRAWS` bootstrap samples of the units."""
-    count = min(DRAWS, max(8, CELLS // data.n))
+def reweighted(model: Objective, data: TrainingSet, seed: int, draws: int = DRAWS) -> Reweighted:
+    """One pass over the rows for the sum and for `draws` bootstrap samples of the units."""
+    count = min(draws, max(8, CELLS // data.n))
     drawn = Multinomial().draw(data.units, count, generator(seed)).sub_(1)[:, data.unit]
     weights = torch.cat([torch.ones(1, data.n, dtype=torch.float64), drawn])
     gradients = weighted_gradients(model, data, weights)
