@@ -1,6 +1,7 @@
 """auditor.check(): seven wrong set-ups are caught on five models, and a right one raises none of them."""
 
 import copy
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import check_cases
 import rue
+import sound_setups
 from check_cases import CAUGHT_BY, KINDS, WRONG, right, train
 from rue.calibrate.left_out.rest import DRAWS, distance
 from rue.checks.at_rest import needed_share
@@ -24,6 +26,7 @@ from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import CHECKS
 from rue.checks.subject import Subject
 from rue.checks.training_fit import best_constant
+from rue.core.errors import RueWarning
 from snapshot import changed, module_picture
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -754,3 +757,14 @@ def test_a_check_that_says_nothing_of_a_model_is_left_out_and_not_missing():
     assert set(boosted.missing) == {"duplicates", "refits"}  # no audited rows and no training callable were given
     forest = rue.ForestRUE().fit(rue.wrap(RandomForestRegressor(20).fit(X, y)), (X, y)).check(X[:5])
     assert forest.missing == {}
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("name", sound_setups.SETUPS)
+def test_a_sound_setup_gets_no_warning_and_no_light_but_green(name):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        auditor, X_new = sound_setups.auditor_of(name)
+    assert [str(one.message) for one in seen if issubclass(one.category, RueWarning)] == []
+    assert auditor.facts["warnings"] == ()
+    assert {check.name: check.light for check in auditor.check(X_new) if check.light != "green"} == {}
