@@ -957,7 +957,7 @@ BREAKS = [
     Break(
         "class weights left out of a mean",
         "losses/stated.py",
-        "return rule, Scale(count=count)",
+        "return rule, Scale(count=partial(_label_weight, weight))",
         "return rule, OURS",
         RECIPES,
     ),
