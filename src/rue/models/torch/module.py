@@ -4,6 +4,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
@@ -185,7 +186,7 @@ def settle_module(
     if not _own_shape(shaped):
         return settled
     stated = core.stated_loss  # not core.loss, because the model may be bound again
-    return replace(settled, loss=replace(stated, value=_without_axis(stated.value)), as_stated=stated)
+    return replace(settled, loss=replace(stated, value=partial(_without_axis, stated.value)), as_stated=stated)
 
 
 def _own_shape(core: ModuleCore) -> bool:
@@ -193,8 +194,8 @@ def _own_shape(core: ModuleCore) -> bool:
     return core.row_shape == () and core.loss.fit_targets is None
 
 
-def _without_axis(value: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
-    return lambda outputs, targets: value(outputs.squeeze(-1), targets)
+def _without_axis(value: Callable[[Tensor, Any], Tensor], outputs: Tensor, targets: Any) -> Tensor:
+    return value(outputs.squeeze(-1), targets)
 
 
 def wrap_module(
