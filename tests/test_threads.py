@@ -15,7 +15,7 @@ from torch import nn
 
 import rue
 from rue.core.derivatives import pushed
-from rue.core.process import Sides, ignoring
+from rue.core.process import Sides, filters_kept, ignoring
 from snapshot import changed, world_picture
 
 THREADS = 8
@@ -199,6 +199,35 @@ def test_warnings_are_heard_again_whichever_thread_leaves_its_block_first(first_
             block.__exit__(None, None, None)
         warnings.warn("slow", UserWarning, stacklevel=1)
     assert len(seen) == 1
+
+
+def test_filters_of_warnings_are_put_back_where_threads_left_those_of_each_other():
+    before, steps = list(warnings.filters), [threading.Event() for _ in range(3)]
+
+    def first():
+        with filters_kept(), warnings.catch_warnings():
+            warnings.simplefilter("error", BytesWarning)
+            steps[0].set()
+            steps[1].wait(10)
+        steps[2].set()
+
+    def second():
+        steps[0].wait(10)
+        with filters_kept(), warnings.catch_warnings():  # finds the filters of the first, and puts them back
+            steps[1].set()
+            steps[2].wait(10)
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(first), pool.submit(second)]:
+            done.result()
+    assert warnings.filters == before
+
+
+def test_filters_of_warnings_that_a_thread_sets_alone_stay():
+    with warnings.catch_warnings():
+        with filters_kept(), filters_kept():  # a library may set its own when it is first imported
+            warnings.simplefilter("error", BytesWarning)
+        assert warnings.filters[0][2] is BytesWarning
 
 
 def test_only_the_warnings_that_are_named_are_ignored():

@@ -51,23 +51,74 @@ class Sides:
 forward_mode = threading.RLock()
 """Held while torch differentiates forwards: it counts the levels of all threads together."""
 
-_filters = threading.Lock()
 
+class Filters:
+    """The filters of warnings, put back as they were before threads or an interruption mixed them up.
 
-@contextmanager
-def ignoring(*messages: str, category: type[Warning] = Warning) -> Iterator[None]:
-    """Ignore some warnings inside the block, in all threads: filters belong to the process.
-
-    Threads do not wait for each other: each puts its own filters into the list and takes them out again. Whole lists,
-    which `warnings.catch_warnings` puts back, would be those of another thread.
+    `warnings.catch_warnings`, which scikit-learn uses in every prediction, puts back the list that it found: with
+    several threads the list of another one, and after an interruption at the wrong moment none.
     """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0  # of blocks that threads are inside
+        self.first: int | None = None  # the thread that came first
+        self.mixed = False  # whether others came while it was inside, or a block was interrupted
+        self.own: list[Any] = []  # filters of `ignoring` that are in use
+        self.list: list[Any] = []
+        self.before: list[Any] = []  # what was in the list
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Put the filters back when the last of several threads leaves, or if it is interrupted.
+
+        One thread alone leaves the changes that were made inside.
+        """
+        inside = False
+        try:
+            with self.lock:
+                if self.count == 0:
+                    self.first, self.mixed = threading.get_ident(), False
+                    self.list = cast(list[Any], warnings.filters)
+                    self.before = self._without(self.list, self.own)
+                self.mixed |= threading.get_ident() != self.first
+                self.count += 1
+                inside = True
+            yield
+        except BaseException as error:
+            self.mixed |= not isinstance(error, Exception)
+            raise
+        finally:
+            with self.lock:
+                self.count -= inside
+                if self.count == 0 and self.mixed:
+                    self.list[:] = self.before
+                    warnings.filters = self.list
+
+    @contextmanager
+    def ignoring(self, own: list[Any]) -> Iterator[None]:
+        """Put filters in front, and take out these and no others."""
+        filters = cast(list[Any], warnings.filters)
+        try:
+            with self.lock:
+                self.own += own
+                filters[:0] = own
+            yield
+        finally:
+            with self.lock:
+                for held in (self.own, filters, cast(list[Any], warnings.filters)):  # which others may have replaced
+                    held[:] = self._without(held, own)
+
+    @staticmethod
+    def _without(held: list[Any], out: list[Any]) -> list[Any]:
+        return [each for each in held if not any(each is mine for mine in out)]
+
+
+_filters = Filters()
+filters_kept = _filters.kept
+
+
+def ignoring(*messages: str, category: type[Warning] = Warning) -> AbstractContextManager[None]:
+    """Ignore some warnings inside the block, in all threads, which do not wait for each other."""
     own = [("ignore", re.compile(message, re.IGNORECASE), category, None, 0) for message in messages or ("",)]
-    filters = cast(list[Any], warnings.filters)
-    try:
-        with _filters:
-            filters[:0] = own
-        yield
-    finally:
-        with _filters:
-            for held in (filters, cast(list[Any], warnings.filters)):  # others may have replaced the list meanwhile
-                held[:] = [each for each in held if not any(each is mine for mine in own)]
+    return _filters.ignoring(own)
