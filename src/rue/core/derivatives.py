@@ -15,7 +15,7 @@ from rue.core.concepts import Batch, Coupling, Inputs, Objective, Predictor, Tra
 from rue.core.errors import DerivativeError, NumericalError
 from rue.core.memory import kept, reading
 from rue.core.nested import leaves, map_leaves, take
-from rue.core.process import forward_mode, ignoring
+from rue.core.process import forward_mode, ignoring, undivided
 from rue.core.progress import track
 
 CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the processor's cache
@@ -312,7 +312,7 @@ def _pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
 def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
     """Try the vectorised form, else the loop; a failure of the loop is raised."""
     try:
-        with ignoring(*SLOWER):
+        with undivided(), ignoring(*SLOWER):
             return at_once(argument)
     except torch.OutOfMemoryError as error:
         raise NumericalError(

@@ -1,14 +1,25 @@
 """State of the whole process: changed by the first thread that needs it, put back by the last, under a lock."""
 
 import re
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any, cast
 
 Change = Callable[[], AbstractContextManager[object]]
 """Makes a change of process-wide state, which its exit takes back."""
+
+
+def surely(step: Callable[[], None]) -> None:
+    """Do a short step that puts something back, and again if it is interrupted: doing it twice must do no harm."""
+    try:
+        step()
+    except BaseException:
+        step()
+        raise
 
 
 class Sides:
@@ -48,6 +59,34 @@ class Sides:
                     self.free.notify_all()
 
 
+class _Note:
+    """A handler of Ctrl-C that only remembers it."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, Any]] = []
+
+    def __call__(self, number: int, frame: Any) -> None:
+        self.seen.append((number, frame))
+
+
+@contextmanager
+def undivided() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block: derivatives of torch that are cut short leave later ones broken."""
+    handler = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()  # interruptions come to no other
+    if not main or not callable(handler) or isinstance(handler, _Note):
+        yield
+        return
+    note = _Note()
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if note.seen:
+            handler(*note.seen[-1])
+
+
 forward_mode = threading.RLock()
 """Held while torch differentiates forwards: it counts the levels of all threads together."""
 
@@ -61,7 +100,7 @@ class Filters:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.count = 0  # of blocks that threads are inside
+        self.inside: list[object] = []  # one for each block that a thread is inside
         self.first: int | None = None  # the thread that came first
         self.mixed = False  # whether others came while it was inside, or a block was interrupted
         self.own: list[Any] = []  # filters of `ignoring` that are in use
@@ -74,26 +113,21 @@ class Filters:
 
         One thread alone leaves the changes that were made inside.
         """
-        inside = False
+        block = object()
         try:
             with self.lock:
-                if self.count == 0:
+                if not self.inside:
                     self.first, self.mixed = threading.get_ident(), False
                     self.list = cast(list[Any], warnings.filters)
                     self.before = self._without(self.list, self.own)
                 self.mixed |= threading.get_ident() != self.first
-                self.count += 1
-                inside = True
+                self.inside.append(block)
             yield
         except BaseException as error:
             self.mixed |= not isinstance(error, Exception)
             raise
         finally:
-            with self.lock:
-                self.count -= inside
-                if self.count == 0 and self.mixed:
-                    self.list[:] = self.before
-                    warnings.filters = self.list
+            surely(partial(self._leave, block))
 
     @contextmanager
     def ignoring(self, own: list[Any]) -> Iterator[None]:
@@ -105,9 +139,19 @@ class Filters:
                 filters[:0] = own
             yield
         finally:
-            with self.lock:
-                for held in (self.own, filters, cast(list[Any], warnings.filters)):  # which others may have replaced
-                    held[:] = self._without(held, own)
+            surely(partial(self._take_out, own, filters))
+
+    def _leave(self, block: object) -> None:
+        with self.lock:
+            self.inside = [other for other in self.inside if other is not block]
+            if not self.inside and self.mixed:
+                self.list[:] = self.before
+                warnings.filters = self.list
+
+    def _take_out(self, own: list[Any], filters: list[Any]) -> None:
+        with self.lock:
+            for held in (self.own, filters, cast(list[Any], warnings.filters)):  # which others may have replaced
+                held[:] = self._without(held, own)
 
     @staticmethod
     def _without(held: list[Any], out: list[Any]) -> list[Any]:

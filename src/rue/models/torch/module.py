@@ -16,7 +16,7 @@ from rue.core.concepts import Batch, Facts, Family, Inputs
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
-from rue.core.process import ignoring
+from rue.core.process import ignoring, undivided
 from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, refuse_steps, shapes
@@ -68,7 +68,7 @@ class ModuleCore:
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
         module = _of_this_thread(self.module)  # before the switches: copying waits for other threads, too
-        with kernels(module):
+        with undivided(), kernels(module):
             outputs = self.call(theta, inputs)
         if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
             raise ShapeError(
