@@ -2,6 +2,7 @@
 
 import signal
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.ensemble import RandomForestRegressor
 from torch import nn
 
 import rue
+from rue.core.process import filters_kept, surely
 from snapshot import changed, module_picture, world_picture
 
 MOMENTS = 25
@@ -95,6 +97,59 @@ def alarm():
     signal.signal(signal.SIGALRM, before)
 
 
+class Pressed(nn.Linear):
+    """Ctrl-C is pressed in the middle of its forward pass, which counts how often it came to its end."""
+
+    pressed, ended = False, 0
+
+    def forward(self, x):
+        if Pressed.pressed:
+            signal.raise_signal(signal.SIGINT)
+        Pressed.ended += 1
+        return super().forward(x)
+
+
+def test_an_interruption_waits_for_the_end_of_a_derivative_and_breaks_no_later_one(monkeypatch):
+    auditor = rue.LinearRUE().fit(wrapped(network(lambda: Pressed(6, 1))), (X, y))
+    wanted, before, handler = bits(auditor.audit(X_new)), world_picture(), signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(Pressed, "pressed", True)
+    ended = Pressed.ended
+    with pytest.raises(KeyboardInterrupt):
+        auditor.audit(X_new)
+    assert Pressed.ended > ended
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert changed(before, world_picture()) == []
+    monkeypatch.setattr(Pressed, "pressed", False)
+    assert bits(auditor.audit(X_new)) == wanted
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_filters_of_warnings_are_put_back_after_an_interruption(error):
+    def cut_short():
+        with filters_kept():
+            warnings.simplefilter("error", BytesWarning)  # as if a block that has set this had no time to take it back
+            raise error
+
+    with warnings.catch_warnings():
+        before = list(warnings.filters)
+        with pytest.raises(error):
+            cut_short()
+        assert (warnings.filters == before) == (error is KeyboardInterrupt)
+
+
+def test_a_step_that_puts_something_back_is_done_again_if_it_is_interrupted():
+    done = []
+
+    def step():
+        done.append(1)
+        if len(done) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        surely(step)
+    assert len(done) == 2
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 @pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
@@ -112,5 +167,4 @@ def test_after_interruptions_the_process_is_as_before_and_the_next_call_too(name
         for module, picture in zip((plain, attention), modules, strict=True):
             assert changed(picture, module_picture(module)) == []
         assert call() == wanted
-    print(f"{name}: {hits} of {MOMENTS} interruptions within {seconds:.3f} s")
     assert hits > MOMENTS // 2
