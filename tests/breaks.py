@@ -59,6 +59,9 @@ CHECKS = "tests/test_checks.py"
 RECIPES = "tests/test_recipes.py"
 SOURCES = "tests/test_left_out_sources.py"
 KEPT = "tests/test_kept_derivatives.py"
+THREADS = "tests/test_threads.py"
+INTERRUPTIONS = "tests/test_interruptions.py"
+PICKLING = "tests/test_pickling.py"
 
 BREAKS = [
     Break("step in the wrong direction", "methods/rue.py", "theta.double() - step", "theta.double() + step", ALGORITHM),
@@ -957,7 +960,7 @@ BREAKS = [
     Break(
         "class weights left out of a mean",
         "losses/stated.py",
-        "return rule, Scale(count=count)",
+        "return rule, Scale(count=partial(_label_weight, weight))",
         "return rule, OURS",
         RECIPES,
     ),
@@ -1418,6 +1421,34 @@ BREAKS = [
         ".where(logits > 0, 0.0)",
         ".where(logits >= 0, 0.0)",
         CLASSIFY,
+    ),
+    Break(
+        "forward derivatives of several threads at once",
+        "core/process.py",
+        "forward_mode = threading.RLock()",
+        "forward_mode = ExitStack()",
+        THREADS,
+    ),
+    Break(
+        "filters of warnings that threads left for each other",
+        "core/process.py",
+        "self.mixed |= threading.get_ident() != self.first",
+        "self.mixed |= False",
+        THREADS,
+    ),
+    Break(
+        "Ctrl-C in the middle of a derivative",
+        "core/process.py",
+        "signal.signal(signal.SIGINT, note)",
+        "pass",
+        INTERRUPTIONS,
+    ),
+    Break(
+        "rows that pickle cannot name",
+        "data/rows.py",
+        "partial(read, reader), data)",
+        "lambda: read(reader), data)",
+        PICKLING,
     ),
 ]
 

@@ -1,6 +1,7 @@
 """A picture of a module, and one of the world around it, to hold against a later one: exact to the bit."""
 
 import random
+import warnings
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,14 @@ def module_picture(module: nn.Module) -> dict[str, Any]:
 
 
 def world_picture() -> dict[str, Any]:
-    """The global random states and PyTorch's global switches."""
+    """The global random states, the filters of warnings and PyTorch's global switches."""
     name, keys, *rest = np.random.get_state()  # noqa: NPY002  the global state is the point
     backends = torch.backends
     return {
         "random": random.getstate(),
         "numpy random": (name, keys.tobytes(), *rest),
         "torch random": torch.get_rng_state().numpy().tobytes(),
+        "warning filters": list(warnings.filters),
         "grad mode": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
         "default dtype": torch.get_default_dtype(),

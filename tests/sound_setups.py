@@ -102,7 +102,7 @@ SETUPS: dict[str, Callable[[], Any]] = {
     ),
     "a Poisson regression": _poisson,
     "scikit-learn's network, stopped early": lambda: _estimator(
-        MLPRegressor((16,), early_stopping=True, max_iter=500, random_state=0)
+        MLPRegressor(hidden_layer_sizes=(16,), early_stopping=True, max_iter=500, random_state=0)
     ),
     "a random forest": lambda: _estimator(RandomForestRegressor(300, min_samples_leaf=5, random_state=0)),
     "HistGradientBoosting": lambda: _estimator(HistGradientBoostingRegressor(max_iter=60, learning_rate=0.05)),

@@ -1,6 +1,7 @@
 """One auditor in many threads gives the same bits, and what belongs to the whole process is as it was."""
 
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from sklearn.linear_model import Ridge
 from torch import nn
 
 import rue
-from rue.core.process import Sides, ignoring
+from rue.core.derivatives import pushed
+from rue.core.process import Sides, filters_kept, ignoring
 from snapshot import changed, world_picture
 
 THREADS = 8
@@ -42,15 +44,20 @@ class Recurrent(nn.Module):
         return self.last(self.cells(x[:, :, None])[0][:, -1])[:, 0]
 
 
-def network(make):
+def network(make, **settings):
     torch.manual_seed(0)
-    return rue.LinearRUE().fit(rue.wrap(make().eval(), loss="squared_error", l2=1.0), (X, y))
+    return rue.LinearRUE(**settings).fit(rue.wrap(make().eval(), loss="squared_error", l2=1.0), (X, y))
+
+
+def layers():
+    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1), nn.Flatten(0))
 
 
 AUDITORS = {
     "attention": lambda: network(Attention),
     "recurrent": lambda: network(Recurrent),
-    "layers": lambda: network(lambda: nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1), nn.Flatten(0))),
+    "layers": lambda: network(layers),
+    "projected": lambda: network(layers, solver=rue.solve.Projection(size=8)),
     "linear": lambda: rue.CalibratedRUE().fit(rue.wrap(Ridge().fit(X, y)), (X, y)),
     "boosted": lambda: rue.CalibratedRUE().fit(
         rue.wrap(HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=5).fit(X, y)), (X, y), refit=False
@@ -142,6 +149,85 @@ def test_a_side_is_left_when_its_change_or_its_work_fails():
         raise KeyError
     with sides.on("other", threading.Lock):
         assert sides.count == 1
+
+
+class Slow(nn.Linear):
+    """Gives way to other threads in the middle of a forward pass, and counts these passes."""
+
+    passes: list[int] = []  # noqa: RUF012  shared by the copies for each thread
+
+    def forward(self, x):
+        self.passes.append(1)
+        time.sleep(0.01)
+        return super().forward(x)
+
+
+def test_threads_that_differentiate_forwards_at_once_all_can():
+    core = rue.wrap(Slow(6, 1), loss="squared_error", l2=1.0).core
+    rows, directions = torch.from_numpy(X_new), torch.eye(7)
+    alone = pushed(core, rows, directions)
+    Slow.passes.clear()
+    with ThreadPoolExecutor(4) as pool:
+        for together in pool.map(lambda _: pushed(core, rows, directions), range(12)):
+            torch.testing.assert_close(together, alone, rtol=0, atol=0)
+    assert len(Slow.passes) == 12  # the slower way, by backward derivatives, would take one more each
+
+
+def test_threads_that_ignore_warnings_do_not_wait_for_each_other():
+    inside = threading.Barrier(4, timeout=10)
+
+    def work():
+        with ignoring("slow"):
+            inside.wait()  # returns only if all four are inside at once
+
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work) for _ in range(4)]:
+            done.result()
+    assert warnings.filters == before
+
+
+@pytest.mark.parametrize("first_out", ["ours", "theirs"])
+def test_warnings_are_heard_again_whichever_thread_leaves_its_block_first(first_out):
+    """`warnings.catch_warnings` of another thread puts a whole list back, which may have our filters in it."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        ours, theirs = ignoring("slow"), warnings.catch_warnings()
+        ours.__enter__()
+        theirs.__enter__()
+        for block in (ours, theirs) if first_out == "ours" else (theirs, ours):
+            block.__exit__(None, None, None)
+        warnings.warn("slow", UserWarning, stacklevel=1)
+    assert len(seen) == 1
+
+
+def test_filters_of_warnings_are_put_back_where_threads_left_those_of_each_other():
+    before, steps = list(warnings.filters), [threading.Event() for _ in range(3)]
+
+    def first():
+        with filters_kept(), warnings.catch_warnings():
+            warnings.simplefilter("error", BytesWarning)
+            steps[0].set()
+            steps[1].wait(10)
+        steps[2].set()
+
+    def second():
+        steps[0].wait(10)
+        with filters_kept(), warnings.catch_warnings():  # finds the filters of the first, and puts them back
+            steps[1].set()
+            steps[2].wait(10)
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(first), pool.submit(second)]:
+            done.result()
+    assert warnings.filters == before
+
+
+def test_filters_of_warnings_that_a_thread_sets_alone_stay():
+    with warnings.catch_warnings():
+        with filters_kept(), filters_kept():  # a library may set its own when it is first imported
+            warnings.simplefilter("error", BytesWarning)
+        assert warnings.filters[0][2] is BytesWarning
 
 
 def test_only_the_warnings_that_are_named_are_ignored():

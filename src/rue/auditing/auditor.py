@@ -71,11 +71,13 @@ class Auditor:
     def audit(self, inputs: Any) -> Audit:
         """Audit new inputs, batch by batch."""
         inputs = self.model.aligned(inputs)
-        plain, response = self._of_outputs(inputs), self.model.response
-        audit = plain if response is None else responded(plain, response, self._encoded)
+        with untouched():
+            plain, response = self._of_outputs(inputs), self.model.response
+            audit = plain if response is None else responded(plain, response, self._encoded)
+            answers = self._answers(inputs, plain.outputs)
         return replace(
             audit,
-            prediction=self._answers(inputs, plain.outputs),
+            prediction=answers,
             explainer=partial(self._explain, inputs),
             index=inputs.index if hasattr(inputs, "iloc") else None,
         )
@@ -213,7 +215,7 @@ class Auditor:
         if not return_std:
             with untouched():
                 predicted = torch.cat([self._predicted(chunk).cpu() for chunk in self._chunks(X)])
-            return self._answers(X, _array(predicted))
+                return self._answers(X, _array(predicted))
         audit = self.audit(X)
         spread = audit.std if audit.total_std is None else audit.total_std
         if spread is None:

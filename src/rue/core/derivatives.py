@@ -15,7 +15,7 @@ from rue.core.concepts import Batch, Coupling, Inputs, Objective, Predictor, Tra
 from rue.core.errors import DerivativeError, NumericalError
 from rue.core.memory import kept, reading
 from rue.core.nested import leaves, map_leaves, take
-from rue.core.process import ignoring
+from rue.core.process import forward_mode, ignoring, undivided
 from rue.core.progress import track
 
 CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the processor's cache
@@ -91,7 +91,8 @@ def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
     """J v for every row v of (r, d): (c, k, r). Costs one forward pass per vector, for any number of outputs."""
 
     def at_once(block: Tensor) -> Tensor:
-        moved = vmap(lambda v: jvp(lambda theta: model.predict(theta, inputs), (model.theta,), (v,))[1])(block)
+        with forward_mode:
+            moved = vmap(lambda v: jvp(lambda theta: model.predict(theta, inputs), (model.theta,), (v,))[1])(block)
         return moved.permute(1, 2, 0)
 
     def backwards(block: Tensor) -> Tensor:
@@ -111,7 +112,8 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
     at = model.theta
 
     def at_once(away: Tensor) -> Tensor:
-        return torch.add(*jvp(lambda where: model.predict(where, inputs), (at,), (away,)))
+        with forward_mode:
+            return torch.add(*jvp(lambda where: model.predict(where, inputs), (at,), (away,)))
 
     def by_rows(away: Tensor) -> Tensor:
         return outputs(model, inputs) + jacobian(model, inputs).to(away) @ away
@@ -310,7 +312,7 @@ def _pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
 def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
     """Try the vectorised form, else the loop; a failure of the loop is raised."""
     try:
-        with ignoring(*SLOWER):
+        with undivided(), ignoring(*SLOWER):
             return at_once(argument)
     except torch.OutOfMemoryError as error:
         raise NumericalError(

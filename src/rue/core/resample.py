@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rue.core.concepts import Resampler, WeightCovariance
+from rue.core.process import filters_kept, surely
 
 
 def generator(seed: int) -> torch.Generator:
@@ -24,21 +25,28 @@ def generator(seed: int) -> torch.Generator:
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """Restore the random state of Python, NumPy and PyTorch after the block; inside, autocast is off."""
+    """Restore the random state of Python, NumPy and PyTorch after the block, and filters that threads mixed up.
+
+    Inside, autocast is off.
+    """
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  the global state is the point
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    try:
-        with ExitStack() as exact:
-            for device in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(device):
-                    exact.enter_context(torch.autocast(device, enabled=False))
-            yield
-    finally:
+
+    def restore() -> None:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002  as above
         torch.set_rng_state(cpu)
         if devices:
             torch.cuda.set_rng_state_all(devices)
+
+    try:
+        with filters_kept(), ExitStack() as exact:
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    exact.enter_context(torch.autocast(device, enabled=False))
+            yield
+    finally:
+        surely(restore)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     inputs, _ = next(iter(read(model)))
 
     def rows(reader: Model) -> Rows:
-        return Rows(n, ids, weight, unit, units, lambda: read(reader), data)
+        return Rows(n, ids, weight, unit, units, partial(read, reader), data)
 
     bound = model.bind(inputs, float(weight.sum()), lambda reader: rows(reader).batches())
     first = next(iter(read(bound)))
@@ -154,13 +155,13 @@ def _open(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[In
     n, targets_n = _length(inputs), _length(model.read_targets(data.y))
     if n != targets_n:
         raise ShapeError(f"X has {n} rows, y has {targets_n}; they must be the same rows")
+    return partial(_read_table, inputs, data.y), torch.arange(n), n
 
-    def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
-        settled = bound.read_targets(data.y)
-        for rows in [slice(0, n)] if bound.family.coupled else _row_slices(inputs, n):
-            yield take(inputs, rows), take(settled, rows)
 
-    return read, torch.arange(n), n
+def _read_table(inputs: Inputs, targets: Any, bound: Model) -> Iterator[tuple[Inputs, Any]]:
+    n, settled = _length(inputs), bound.read_targets(targets)
+    for rows in [slice(0, n)] if bound.family.coupled else _row_slices(inputs, n):
+        yield take(inputs, rows), take(settled, rows)
 
 
 def _open_loader(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[tuple[Inputs, Any]]], Tensor, int]:
@@ -168,12 +169,7 @@ def _open_loader(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[t
     if model.family.coupled:
         raise DataError("the loss of a row depends on all others, so that they are read together; give arrays (X, y)")
     batches, collate, dataset = _drawn(source)
-
-    def read(bound: Model) -> Iterator[tuple[Inputs, Any]]:
-        for indices in batches:
-            inputs, targets = _pair(_fetch(dataset, collate, indices))
-            yield bound.read(inputs), bound.read_targets(targets)
-
+    read = partial(_read_batches, batches, collate, dataset)
     counts = []
     for first, second in zip(read(model), read(model), strict=True):
         if not all(torch.equal(a, b) for a, b in zip(leaves(first), leaves(second), strict=True)):
@@ -193,6 +189,14 @@ def _open_loader(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[t
     return read, torch.arange(sum(counts)), sum(counts)
 
 
+def _read_batches(
+    batches: list[list[Any]], collate: Callable[[list[Any]], Any], dataset: Any, bound: Model
+) -> Iterator[tuple[Inputs, Any]]:
+    for indices in batches:
+        inputs, targets = _pair(_fetch(dataset, collate, indices))
+        yield bound.read(inputs), bound.read_targets(targets)
+
+
 def _row_numbers(batches: list[list[Any]]) -> list[int] | None:
     """The number of every row that is read; None where the dataset is not indexed by numbers."""
     flat = [i for indices in batches for index in indices for i in (index if isinstance(index, list) else [index])]
@@ -207,7 +211,7 @@ def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], An
     if isinstance(source, DataLoader) and isinstance(source.dataset, IterableDataset):
         with _generators_untouched(source):
             stream = list(source)  # a stream has no row numbers, so it is kept in memory in its order
-        return [[i] for i in range(len(stream))], lambda items: items[0], stream
+        return [[i] for i in range(len(stream))], operator.itemgetter(0), stream
     if isinstance(source, IterableDataset):
         stream = [source_item for source_item in source]  # noqa: C416  list() would ask for a length
         return [list(range(len(stream)))], default_collate, stream
@@ -216,7 +220,7 @@ def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], An
             if source.batch_sampler is None:  # the dataset itself yields batches
                 return (
                     [[index] for index in source.sampler],
-                    lambda items: source.collate_fn(items[0]),
+                    partial(_collated, source.collate_fn),
                     source.dataset,
                 )
             return [list(indices) for indices in source.batch_sampler], source.collate_fn, source.dataset
@@ -224,6 +228,11 @@ def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], An
         raise DataError(f"{type(source).__name__} has no length; give a Dataset with __len__ or a DataLoader")
     n = len(source)
     return [list(range(a, min(a + 256, n))) for a in range(0, n, 256)], default_collate, source
+
+
+def _collated(collate: Callable[[Any], Any], items: list[Any]) -> Any:
+    """The one item, a whole batch, as the loader's own function makes it."""
+    return collate(items[0])
 
 
 def _samplers(owner: Any) -> list[Any]:

@@ -6,7 +6,7 @@ their covariances; all sequences must be padded to one length.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -109,31 +109,40 @@ def summed(loss: str | Loss | Callable[..., Tensor], ignore: int = IGNORED) -> L
     >>> summed("cross_entropy").value(torch.zeros(1, 6), torch.tensor([[0, 1, -100]]))  # 2 log 2
     tensor([1.3863])
     """
-    rule = as_loss(loss)
+    tokens = _SummedOverTokens(as_loss(loss), ignore)
+    hessian = None if tokens.rule.hessian is None else tokens.hessian
+    return Loss(f"sum of {tokens.rule.name}", tokens.value, hessian=hessian)
 
-    def tokens(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Any, Tensor]:
+
+@dataclass(frozen=True)
+class _SummedOverTokens:
+    """The loss of a token, summed over the tokens of a sequence that count."""
+
+    rule: Loss
+    ignore: int
+
+    def value(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        flat, labels, counts = self._tokens(outputs, targets)
+        return self.rule.value(flat, labels).view(counts.shape).masked_fill(~counts, 0.0).sum(1)
+
+    def hessian(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        flat, labels, counts = self._tokens(outputs, targets)
+        assert self.rule.hessian is not None
+        own = self.rule.hessian(flat, labels).masked_fill(~counts.reshape(-1, 1, 1), 0.0).unflatten(0, counts.shape)
+        blocks = torch.diag_embed(own.permute(0, 2, 3, 1))  # (n, k, k, length, length)
+        return blocks.permute(0, 3, 1, 4, 2).reshape(len(outputs), outputs.shape[1], outputs.shape[1])
+
+    def _tokens(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Any, Tensor]:
         if targets.dim() != 2 or outputs.shape[1] % targets.shape[1]:
             raise ShapeError(
                 f"targets have shape {tuple(targets.shape)} for outputs {tuple(outputs.shape)}, expected one label for "
                 "each token (n, length); pad all sequences to one length"
             )
-        counts = targets != ignore
+        counts = targets != self.ignore
         flat = outputs.reshape(targets.numel(), -1)
         labels = targets.masked_fill(~counts, 0).reshape(-1)
-        return flat, labels if rule.fit_targets is None else rule.fit_targets(labels, flat.shape[1]), counts
-
-    def value(outputs: Tensor, targets: Tensor) -> Tensor:
-        flat, labels, counts = tokens(outputs, targets)
-        return rule.value(flat, labels).view(counts.shape).masked_fill(~counts, 0.0).sum(1)
-
-    def hessian(outputs: Tensor, targets: Tensor) -> Tensor:
-        flat, labels, counts = tokens(outputs, targets)
-        assert rule.hessian is not None
-        own = rule.hessian(flat, labels).masked_fill(~counts.reshape(-1, 1, 1), 0.0).unflatten(0, counts.shape)
-        blocks = torch.diag_embed(own.permute(0, 2, 3, 1))  # (n, k, k, length, length)
-        return blocks.permute(0, 3, 1, 4, 2).reshape(len(outputs), outputs.shape[1], outputs.shape[1])
-
-    return replace(Loss(f"sum of {rule.name}", value), hessian=None if rule.hessian is None else hessian)
+        fit = self.rule.fit_targets
+        return flat, labels if fit is None else fit(labels, flat.shape[1]), counts
 
 
 def _token_outputs(net: nn.Module, inputs: Inputs) -> Tensor:

@@ -1,6 +1,7 @@
 """Losses built from other losses: weighted by the class of a row, or one yes-or-no loss for each class."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,18 +21,18 @@ def row_weighted(loss: Loss) -> Loss:
     >>> row_weighted(squared_error()).value(torch.tensor([[2.0]]), pair)
     tensor([6.])
     """
-    inner = loss.hessian
-    assert inner is not None
+    return replace(loss, value=partial(_weighted, loss), hessian=partial(_weighted_hessian, loss), fit_targets=None)
 
-    def value(outputs: Tensor, targets: Any) -> Tensor:
-        target, weight = _pair(targets)
-        return weight * loss.value(outputs, target)
 
-    def hessian(outputs: Tensor, targets: Any) -> Tensor:
-        target, weight = _pair(targets)
-        return weight[:, None, None] * inner(outputs, target)
+def _weighted(loss: Loss, outputs: Tensor, targets: Any) -> Tensor:
+    target, weight = _pair(targets)
+    return weight * loss.value(outputs, target)
 
-    return replace(loss, value=value, hessian=hessian, fit_targets=None)
+
+def _weighted_hessian(loss: Loss, outputs: Tensor, targets: Any) -> Tensor:
+    assert loss.hessian is not None
+    target, weight = _pair(targets)
+    return weight[:, None, None] * loss.hessian(outputs, target)
 
 
 def one_vs_rest(loss: Loss) -> Loss:
@@ -44,18 +45,20 @@ def one_vs_rest(loss: Loss) -> Loss:
     >>> one_vs_rest(squared_hinge()).value(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
     tensor([2.])
     """
-    inner = loss.hessian
-    assert inner is not None
+    family = Family(decision="largest", likelihood=False)
+    value, hessian = partial(_each_class, loss), partial(_each_class_hessian, loss)
+    return Loss(f"one_vs_rest({loss.name})", value, family, whole, hessian)
 
-    def value(outputs: Tensor, targets: Any) -> Tensor:
-        yes, weight = _yes_and_weight(outputs, targets)
-        return (weight * loss.value(outputs.reshape(-1, 1), yes.reshape(-1, 1)).view_as(outputs)).sum(-1)
 
-    def hessian(outputs: Tensor, targets: Any) -> Tensor:
-        yes, weight = _yes_and_weight(outputs, targets)
-        return diagonal(weight * inner(outputs.reshape(-1, 1), yes.reshape(-1, 1)).view_as(outputs))
+def _each_class(loss: Loss, outputs: Tensor, targets: Any) -> Tensor:
+    yes, weight = _yes_and_weight(outputs, targets)
+    return (weight * loss.value(outputs.reshape(-1, 1), yes.reshape(-1, 1)).view_as(outputs)).sum(-1)
 
-    return Loss(f"one_vs_rest({loss.name})", value, Family(decision="largest", likelihood=False), whole, hessian)
+
+def _each_class_hessian(loss: Loss, outputs: Tensor, targets: Any) -> Tensor:
+    assert loss.hessian is not None
+    yes, weight = _yes_and_weight(outputs, targets)
+    return diagonal(weight * loss.hessian(outputs.reshape(-1, 1), yes.reshape(-1, 1)).view_as(outputs))
 
 
 def _yes_and_weight(outputs: Tensor, targets: Any) -> tuple[Tensor, Tensor]:

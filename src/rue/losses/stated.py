@@ -5,6 +5,7 @@ A new loss is a function and a line in `LOSSES`; a loss of `torch.nn` that can b
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -14,7 +15,7 @@ from torch.nn import functional
 from rue.core.errors import DataError, ModelError, SettingError
 from rue.losses.classes import bernoulli, cross_entropy, ordinal
 from rue.losses.counts import gamma, negative_binomial, poisson
-from rue.losses.loss import Loss, one_tensor
+from rue.losses.loss import FitTargets, Loss, one_tensor
 from rue.losses.regression import gaussian_nll, gaussian_nll_of_variance, huber, squared_error
 from rue.losses.survival import cox
 
@@ -170,31 +171,30 @@ def _cross_entropy(criterion: Any) -> LossAndScale:
     rule = _without_ignored(rule, criterion.ignore_index)
     if weight is None or criterion.reduction == "none":  # a mean that users take themselves is over rows
         return rule, OURS
+    return rule, Scale(count=partial(_label_weight, weight))
 
-    def count(targets: Tensor) -> Tensor:
-        """The weight of each row's label, which a mean divides by; one for targets that are probabilities."""
-        labels = not targets.is_floating_point()
-        return weight.to(targets.device)[targets] if labels else torch.ones(len(targets)).to(targets)
 
-    return rule, Scale(count=count)
+def _label_weight(weight: Tensor, targets: Tensor) -> Tensor:
+    """The weight of each row's label, which a mean divides by; one for targets that are probabilities."""
+    labels = not targets.is_floating_point()
+    return weight.to(targets.device)[targets] if labels else torch.ones(len(targets)).to(targets)
 
 
 def _without_ignored(rule: Loss, ignored: int) -> Loss:
     """Raise for labels that torch leaves out of the sum, because such rows were not trained on."""
-    fit = rule.fit_targets
-    assert fit is not None
+    assert rule.fit_targets is not None
+    return replace(rule, fit_targets=partial(_none_ignored, rule.fit_targets, ignored))
 
-    def fit_targets(targets: Any, k: int) -> Tensor:
-        labels = one_tensor(targets)
-        out = int((labels == ignored).sum()) if labels.dim() == 1 or labels.shape[1] == 1 else 0
-        if out:
-            raise DataError(
-                f"{out} of {len(labels)} targets are {ignored}, which CrossEntropyLoss(ignore_index={ignored}) leaves "
-                "out of the sum; leave these rows out of the training data (tokens: rue.tokens.rows)"
-            )
-        return fit(targets, k)
 
-    return replace(rule, fit_targets=fit_targets)
+def _none_ignored(fit: FitTargets, ignored: int, targets: Any, k: int) -> Tensor:
+    labels = one_tensor(targets)
+    out = int((labels == ignored).sum()) if labels.dim() == 1 or labels.shape[1] == 1 else 0
+    if out:
+        raise DataError(
+            f"{out} of {len(labels)} targets are {ignored}, which CrossEntropyLoss(ignore_index={ignored}) leaves "
+            "out of the sum; leave these rows out of the training data (tokens: rue.tokens.rows)"
+        )
+    return fit(targets, k)
 
 
 READERS: dict[type, Callable[[Any], LossAndScale]] = {

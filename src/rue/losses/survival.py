@@ -19,22 +19,23 @@ def cox() -> Loss:
     >>> cox().value(torch.zeros(2, 1), torch.tensor([[1.0, 1.0], [2.0, 0.0]]))
     tensor([0.6931, 0.0000])
     """
+    return Loss("cox", _own_term, Family(coupled=True), _times_and_events, coupling=_coupling)
 
-    def value(outputs: Tensor, targets: Tensor) -> Tensor:
-        logs = _at_risk(outputs[:, 0], targets, torch.ones_like(outputs[:, 0])).logsumexp(1)
-        return targets[:, 1] * (logs - outputs[:, 0])
 
-    def coupling(outputs: Tensor, targets: Tensor, weight: Tensor) -> Coupling:
-        f, event = outputs[:, 0].double(), weight * targets[:, 1].double()
-        logs = _at_risk(f, targets, weight)
-        objective = (event * (logs.logsumexp(1) - f)).sum()
-        share = logs.softmax(1).detach()  # row i: the probability of each row to have the event at the time of i
-        met = (event @ share).detach()
-        curvature = torch.diag(met) - share.T @ (event[:, None] * share)
-        slope = event[:, None] * share - torch.diag(event) + curvature
-        return Coupling(objective, slope, curvature)
+def _own_term(outputs: Tensor, targets: Tensor) -> Tensor:
+    logs = _at_risk(outputs[:, 0], targets, torch.ones_like(outputs[:, 0])).logsumexp(1)
+    return targets[:, 1] * (logs - outputs[:, 0])
 
-    return Loss("cox", value, Family(coupled=True), _times_and_events, coupling=coupling)
+
+def _coupling(outputs: Tensor, targets: Tensor, weight: Tensor) -> Coupling:
+    f, event = outputs[:, 0].double(), weight * targets[:, 1].double()
+    logs = _at_risk(f, targets, weight)
+    objective = (event * (logs.logsumexp(1) - f)).sum()
+    share = logs.softmax(1).detach()  # row i: the probability of each row to have the event at the time of i
+    met = (event @ share).detach()
+    curvature = torch.diag(met) - share.T @ (event[:, None] * share)
+    slope = event[:, None] * share - torch.diag(event) + curvature
+    return Coupling(objective, slope, curvature)
 
 
 def _at_risk(log_hazard: Tensor, targets: Tensor, weight: Tensor) -> Tensor:

@@ -130,7 +130,7 @@ def read(model: Any, loss: Any, l2: Any, why: str | None = None) -> Model:
     numbers = given is not None and given.family.gaussian
     if not numbers and (given is not None or _classifies(model)):
         return _classifier(model, name, why)
-    boundary = BlackBoxBoundary(name, lambda raw: _columns(model.predict(raw)))
+    boundary = BlackBoxBoundary(name, partial(_numbers, model))
     return _model(BlackBoxCore(name, squared_error(), why), boundary, model)
 
 
@@ -144,7 +144,7 @@ def _classifier(model: Any, name: str, why: str | None) -> Model:
             "the columns of predict_proba"
         )
     labels = np.asarray(classes)
-    says = _probabilities(model, labels) if hasattr(model, "predict_proba") else _sure(model, labels)
+    says = partial(_probabilities if hasattr(model, "predict_proba") else _sure, model, labels)
     decides = partial(_decided, model, says, labels)
     return _model(BlackBoxCore(name, cross_entropy(), why), BlackBoxBoundary(name, says, decides, labels), model)
 
@@ -156,37 +156,35 @@ def _decided(model: Any, says: Callable[[Any], Array], classes: NDArray[Any], ra
     return np.asarray(classes[says(raw).argmax(1)])
 
 
-def _probabilities(model: Any, classes: NDArray[Any]) -> Callable[[Any], Array]:
-    def says(raw: Any) -> Array:
-        columns = _columns(model.predict_proba(raw))
-        shares = np.hstack([1 - columns, columns]) if columns.shape[1] == 1 and len(classes) == 2 else columns
-        if shares.shape[1] != len(classes):
-            raise ShapeError(
-                f"predict_proba has {shares.shape[1]} columns for {len(classes)} classes; give one for each, in the "
-                "order of classes_"
-            )
-        wrong = ~((shares >= -OFF) & (np.abs(shares.sum(1, keepdims=True) - 1) <= OFF)).all(1)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise ModelError(
-                f"predict_proba returned {np.round(shares[row], 3).tolist()} for row {row} ({wrong.sum()} of "
-                f"{len(shares)} rows are wrong), expected probabilities: at least zero, and a sum of one; give a model "
-                "that returns them"
-            )
-        return np.asarray(np.log(np.clip(shares, LEAST, None)))
-
-    return says
+def _numbers(model: Any, raw: Any) -> Array:
+    return _columns(model.predict(raw))
 
 
-def _sure(model: Any, classes: NDArray[Any]) -> Callable[[Any], Array]:
+def _probabilities(model: Any, classes: NDArray[Any], raw: Any) -> Array:
+    """Logarithms of the probabilities (m, k)."""
+    columns = _columns(model.predict_proba(raw))
+    shares = np.hstack([1 - columns, columns]) if columns.shape[1] == 1 and len(classes) == 2 else columns
+    if shares.shape[1] != len(classes):
+        raise ShapeError(
+            f"predict_proba has {shares.shape[1]} columns for {len(classes)} classes; give one for each, in the "
+            "order of classes_"
+        )
+    wrong = ~((shares >= -OFF) & (np.abs(shares.sum(1, keepdims=True) - 1) <= OFF)).all(1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ModelError(
+            f"predict_proba returned {np.round(shares[row], 3).tolist()} for row {row} ({wrong.sum()} of "
+            f"{len(shares)} rows are wrong), expected probabilities: at least zero, and a sum of one; give a model "
+            "that returns them"
+        )
+    return np.asarray(np.log(np.clip(shares, LEAST, None)))
+
+
+def _sure(model: Any, classes: NDArray[Any], raw: Any) -> Array:
     """Outputs from labels alone: a fixed probability, because labels do not show how confident the model is."""
     rest = (1 - SURE) / max(1, len(classes) - 1)
-
-    def says(raw: Any) -> Array:
-        codes = label_codes(np.asarray(model.predict(raw)), classes)
-        return np.asarray(np.log(np.where(codes[:, None] == np.arange(len(classes)), SURE, rest)))
-
-    return says
+    codes = label_codes(np.asarray(model.predict(raw)), classes)
+    return np.asarray(np.log(np.where(codes[:, None] == np.arange(len(classes)), SURE, rest)))
 
 
 def _asked(says: Callable[[Any], NDArray[Any]], inputs: Any, name: str) -> NDArray[Any]:

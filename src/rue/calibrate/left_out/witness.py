@@ -4,7 +4,9 @@ If the left-out predictions of a network itself are not available, or not good e
 by the errors of the witness, and by the disagreement of witness and network, which needs no label.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,16 +131,13 @@ class LabelJudge:
     def of(cls, model: Predictor) -> "LabelJudge":
         """The likelihood for the kind of classes that the model predicts."""
         plain = cross_entropy() if model.family.decision == "largest" else bernoulli()
-        hessian = plain.hessian
-        assert hessian is not None
-        return cls(
-            model.family,
-            replace(
-                plain,
-                value=lambda outputs, targets: plain.value(outputs, _labels(outputs, targets)),
-                hessian=lambda outputs, targets: hessian(outputs, _labels(outputs, targets)),
-            ),
-        )
+        assert plain.hessian is not None
+        value, hessian = partial(_of_labels, plain.value), partial(_of_labels, plain.hessian)
+        return cls(model.family, replace(plain, value=value, hessian=hessian))
+
+
+def _of_labels(part: Callable[[Tensor, Any], Tensor], outputs: Tensor, targets: Any) -> Tensor:
+    return part(outputs, _labels(outputs, targets))
 
 
 def _labels(outputs: Tensor, targets: Any) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -27,7 +28,7 @@ class Dual:
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor I + SD⁻¹Sᵀ."""
-        rows = _rows(curvature)
+        rows = partial(_rows, curvature)
         diagonal = curvature.penalty_diagonal()
         if diagonal is None:
             raise SettingError(
@@ -94,28 +95,25 @@ class DualInverse:
         return self._pull(along) + vectors * self.diagonal
 
 
-def _rows(curvature: Curvature) -> Callable[[], Iterator[Tensor]]:
-    def read() -> Iterator[Tensor]:
-        blocks = curvature.root()
-        if blocks is None:
-            raise SettingError("Dual needs a curvature that is a sum of squares; use curvature=GaussNewton()")
-        return blocks
-
-    return read
+def _rows(curvature: Curvature) -> Iterator[Tensor]:
+    blocks = curvature.root()
+    if blocks is None:
+        raise SettingError("Dual needs a curvature that is a sum of squares; use curvature=GaussNewton()")
+    return blocks
 
 
 def _reader(rows: Callable[[], Iterator[Tensor]], curvature: Curvature) -> Callable[[], Iterator[Tensor]]:
     """Keep the rows if they fit in memory, else compute them again for every solve, in blocks as large as fit."""
     room = int(SHARE * free_bytes(curvature.device))
     if curvature.rank * curvature.size * 8 > room:
-        return lambda: _gathered(rows(), room // 4)
+        return partial(_gathered, rows, room // 4)
     return [torch.cat(list(rows()))].__iter__
 
 
-def _gathered(blocks: Iterator[Tensor], limit: int) -> Iterator[Tensor]:
+def _gathered(rows: Callable[[], Iterator[Tensor]], limit: int) -> Iterator[Tensor]:
     """Join small blocks of rows into few large ones, because every pair of blocks is a matrix product."""
     held: list[Tensor] = []
-    for block in blocks:
+    for block in rows():
         if held and sum(part.nbytes for part in held) + block.nbytes > limit:
             yield torch.cat(held)
             held = []

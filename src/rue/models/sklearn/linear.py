@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def read_linear(estimator: Any, reader: Callable[[Any], LinearObjective]) -> Mod
     objective = reader(estimator)
     boundary = EstimatorBoundary(
         ModuleBoundary(),
-        features=matrix_reader(estimator),
+        features=partial(matrix, estimator),
         own=estimator.predict,
         encode=objective.encode,
         response=objective.response,
@@ -58,20 +59,16 @@ def read_linear(estimator: Any, reader: Callable[[Any], LinearObjective]) -> Mod
     return Model(_core(estimator, objective), boundary, facts, settle=settle_module, balanced_by=balanced)
 
 
-def matrix_reader(estimator: Any) -> Callable[[Any], NDArray[np.float64]]:
-    """A function that reads inputs as the estimator does: features checked as in training, dense float64."""
-
-    def features(inputs: Any) -> NDArray[np.float64]:
-        try:
-            read = validate_data(estimator, inputs, reset=False, accept_sparse=True, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                f"{type(estimator).__name__} cannot read these inputs: {error}; give them as in training, or wrap the "
-                "whole Pipeline that prepares them"
-            ) from error
-        return np.asarray(read.toarray() if hasattr(read, "toarray") else read, np.float64)
-
-    return features
+def matrix(estimator: Any, inputs: Any) -> NDArray[np.float64]:
+    """Inputs as the estimator reads them: features checked as in training, dense float64."""
+    try:
+        read = validate_data(estimator, inputs, reset=False, accept_sparse=True, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{type(estimator).__name__} cannot read these inputs: {error}; give them as in training, or wrap the "
+            "whole Pipeline that prepares them"
+        ) from error
+    return np.asarray(read.toarray() if hasattr(read, "toarray") else read, np.float64)
 
 
 def _core(estimator: Any, objective: LinearObjective) -> ModuleCore:

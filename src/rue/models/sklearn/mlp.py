@@ -1,6 +1,7 @@
 """The multi-layer perceptrons of scikit-learn as modules."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from rue.losses import Loss, bernoulli, cross_entropy, poisson, squared_error
 from rue.models.estimator import EstimatorBoundary
 from rue.models.links import Exponential
 from rue.models.sklearn.labels import ClassCoding
-from rue.models.sklearn.linear import matrix_reader
+from rue.models.sklearn.linear import matrix
 from rue.models.torch.module import ModuleBoundary, module_core, settle_module
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -29,7 +30,7 @@ def read_mlp(estimator: Any) -> Model:
     """A fitted MLPRegressor or MLPClassifier."""
     labels = ClassCoding(np.asarray(estimator.classes_)) if hasattr(estimator, "classes_") else None
     core = module_core(_module(estimator), _loss(estimator), {"*.weight": _l2(estimator)}, None, "sum", None)
-    boundary = EstimatorBoundary(ModuleBoundary(), matrix_reader(estimator), estimator.predict)
+    boundary = EstimatorBoundary(ModuleBoundary(), partial(matrix, estimator), estimator.predict)
     if labels is not None:
         boundary = replace(boundary, encode=labels.encode, classes=labels.classes)
     elif estimator.out_activation_ == "exp":

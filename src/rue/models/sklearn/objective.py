@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rue.core.concepts import Response
 from rue.core.errors import OpaqueError
 from rue.losses import Loss
+from rue.models.estimator import unchanged
 from rue.models.sklearn.labels import ClassCoding
 
 
@@ -23,7 +24,7 @@ class LinearObjective:
     mean: bool = False  # the losses were averaged, with their weights
     sparse: bool = False  # zero coefficients stay zero, as under a penalty of absolute values
     response: Response | None = None
-    encode: Callable[[Any], Any] = field(default=lambda targets: targets, repr=False)
+    encode: Callable[[Any], Any] = field(default=unchanged, repr=False)
     labels: ClassCoding | None = None
 
 

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, cast
 
@@ -84,7 +85,11 @@ def _pipeline(pipeline: Any, inside: Inside) -> Model:
     if len(pipeline) == 1:
         return _with_boundary(model, own=pipeline.predict)
     before, inner = pipeline[:-1], _boundary(model).features
-    return _with_boundary(model, features=lambda inputs: inner(_transformed(before, inputs)), own=pipeline.predict)
+    return _with_boundary(model, features=partial(_after_steps, before, inner), own=pipeline.predict)
+
+
+def _after_steps(before: Any, inner: Callable[[Any], Any], inputs: Any) -> Any:
+    return inner(_transformed(before, inputs))
 
 
 def _transformed(before: Any, inputs: Any) -> Any:
@@ -107,15 +112,15 @@ def _transformed_target(regressor: Any, inside: Inside) -> Model:
     """The regressor inside, with targets transformed before training and predictions transformed back."""
     model = inside(regressor.regressor_)
     transformer = regressor.transformer_
-    inner = _boundary(model).encode
-
-    def encode(targets: Any) -> Any:
-        values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
-        transformed = transformer.transform(values.reshape(len(values), -1))
-        return inner(np.asarray(transformed, np.float64).reshape(values.shape))
-
+    encode = partial(_transformed_first, transformer, _boundary(model).encode)
     response = TransformedBack(transformer.inverse_transform, model.response)
     return _with_boundary(model, encode=encode, response=response, own=regressor.predict)
+
+
+def _transformed_first(transformer: Any, inner: Callable[[Any], Any], targets: Any) -> Any:
+    values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
+    transformed = transformer.transform(values.reshape(len(values), -1))
+    return inner(np.asarray(transformed, np.float64).reshape(values.shape))
 
 
 def _boundary(model: Model) -> EstimatorBoundary:

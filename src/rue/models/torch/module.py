@@ -4,6 +4,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,7 @@ from rue.core.concepts import Batch, Facts, Family, Inputs
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves, take
-from rue.core.process import ignoring
+from rue.core.process import ignoring, undivided
 from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
@@ -70,7 +71,7 @@ class ModuleCore:
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
         module = _of_this_thread(self.module)  # before the switches: copying waits for other threads, too
-        with kernels(module):
+        with undivided(), kernels(module):
             outputs = self.call(theta, inputs)
         if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
             raise ShapeError(
@@ -194,7 +195,7 @@ def settle_module(
     if not _own_shape(shaped):
         return settled
     stated = core.stated_loss  # not core.loss, because the model may be bound again
-    return replace(settled, loss=replace(stated, value=_without_axis(stated.value)), as_stated=stated)
+    return replace(settled, loss=replace(stated, value=partial(_without_axis, stated.value)), as_stated=stated)
 
 
 def _check_backward(core: ModuleCore, inputs: Inputs) -> None:
@@ -214,8 +215,8 @@ def _own_shape(core: ModuleCore) -> bool:
     return core.row_shape == () and core.loss.fit_targets is None
 
 
-def _without_axis(value: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Tensor]:
-    return lambda outputs, targets: value(outputs.squeeze(-1), targets)
+def _without_axis(value: Callable[[Tensor, Any], Tensor], outputs: Tensor, targets: Any) -> Tensor:
+    return value(outputs.squeeze(-1), targets)
 
 
 def wrap_module(

@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,14 +42,14 @@ def read(net: Any, loss: Any, l2: Any) -> Model:
     plain = wrap_module(module, criterion.loss, decay, None, stated(criterion.loss).reduction or "mean", None)
     if not isinstance(net, NeuralNetClassifier | NeuralNetBinaryClassifier | NeuralNetRegressor):
         return plain
-
-    def own(inputs: Any) -> NDArray[Any]:
-        with untouched():  # skorch's loader draws from the global random state
-            return np.asarray(private.predict(inputs))
-
     split = None if net.train_split is None else repr(net.train_split)
-    boundary = EstimatorBoundary(ModuleBoundary(), _features, own, classes=_classes(net))
+    boundary = EstimatorBoundary(ModuleBoundary(), _features, partial(_own, private), classes=_classes(net))
     return Model(plain.core, boundary, {"estimator": type(net).__name__, "train_split": split}, settle=settle_module)
+
+
+def _own(net: Any, inputs: Any) -> NDArray[Any]:
+    with untouched():  # skorch's loader draws from the global random state
+        return np.asarray(net.predict(inputs))
 
 
 @dataclass(frozen=True)

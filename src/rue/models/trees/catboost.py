@@ -1,6 +1,7 @@
 """The adapter for CatBoost, which reads leaves, leaf values, scale and bias by CatBoost's own interface."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,18 @@ def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     k = len(ensemble.base)
     labels = np.asarray(getattr(model, "classes_", []))
     classes = labels if len(labels) else None
-
-    def leaf(raw: Any) -> NDArray[Any]:
-        return np.repeat(np.asarray(model.calc_leaf_indexes(raw)).reshape(len(raw), -1), k, axis=1)
-
     raw_outputs = classes is None and not hasattr(model, "score")  # CatBoost() predicts outputs, whatever its loss
-    predict = None if raw_outputs else lambda raw: np.asarray(model.predict(raw)).reshape(len(raw))
-    return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "CatBoost"}), l2)
+    predict = None if raw_outputs else partial(_predicted, model)
+    source = TreeSource(partial(_leaves, model, k), predict, classes, {"library": "CatBoost"})
+    return tree_estimator(ensemble, source, l2)
+
+
+def _leaves(model: Any, k: int, raw: Any) -> NDArray[Any]:
+    return np.repeat(np.asarray(model.calc_leaf_indexes(raw)).reshape(len(raw), -1), k, axis=1)
+
+
+def _predicted(model: Any, raw: Any) -> NDArray[Any]:
+    return np.asarray(model.predict(raw)).reshape(len(raw))
 
 
 def _ensemble(model: Any, settings: Mapping[str, Any], given: LossChoice) -> BoostedTrees:

@@ -110,11 +110,15 @@ def forest_core(forest: Forest) -> ForestCore:
     return ForestCore(forest, torch.from_numpy(forest.values.reshape(-1)))
 
 
-LEAF_MEANS = Loss(
-    "leaf means",
-    lambda outputs, targets: 0.5 * (targets - outputs).square().sum(-1),
-    hessian=lambda outputs, _: torch.eye(outputs.shape[1], dtype=outputs.dtype).expand(len(outputs), -1, -1),
-)
+def _half_square(outputs: Tensor, targets: Tensor) -> Tensor:
+    return 0.5 * (targets - outputs).square().sum(-1)
+
+
+def _half_square_hessian(outputs: Tensor, _: Tensor) -> Tensor:
+    return torch.eye(outputs.shape[1], dtype=outputs.dtype).expand(len(outputs), -1, -1)
+
+
+LEAF_MEANS = Loss("leaf means", _half_square, hessian=_half_square_hessian)
 NO_OBJECTIVE = (
     "a forest is a mean of trees, each with its own leaf means, and minimises no one objective, so that there are no "
     "gradients to work with; use ForestRUE()"

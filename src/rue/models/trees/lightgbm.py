@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from rue.core.schema import remembered
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.tables import numbers, recoded, stored
 from rue.models.trees.stored_tree import StoredTree, bounded, damage_refused, leaves
-from rue.models.trees.tree_estimator import LossChoice, TreeSource, class_weighed, loss_of, refuse, tree_estimator
+from rue.models.trees.tree_estimator import (
+    LossChoice,
+    TreeSource,
+    class_weighed,
+    loss_of,
+    predicted,
+    refuse,
+    tree_estimator,
+)
 from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 SPLITS = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
@@ -38,12 +47,14 @@ def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     if getattr(model, "class_weight", None) is not None and loss is None:
         raise class_weighed()
 
-    def leaf(raw: Any) -> NDArray[Any]:
-        return np.asarray(model.predict(raw, pred_leaf=True)).reshape(raw.shape[0], -1)
-
     softmax = classes is None and len(ensemble.base) > 1
-    predict: Callable[[Any], NDArray[Any]] | None = None if softmax else lambda raw: np.asarray(model.predict(raw))
-    return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "LightGBM"}), l2)
+    predict = None if softmax else partial(predicted, model)
+    source = TreeSource(partial(_live_leaves, model), predict, classes, {"library": "LightGBM"})
+    return tree_estimator(ensemble, source, l2)
+
+
+def _live_leaves(model: Any, raw: Any) -> NDArray[Any]:
+    return np.asarray(model.predict(raw, pred_leaf=True)).reshape(raw.shape[0], -1)
 
 
 def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:

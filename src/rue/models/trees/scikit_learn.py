@@ -1,7 +1,8 @@
 """The adapter for scikit-learn's trees: gradient boosting, its histogram form, and forests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from rue.models.trees.tree_estimator import (
     forest_estimator,
     leaves_of_nodes,
     loss_of,
+    predicted,
     refuse,
     tree_estimator,
 )
@@ -87,13 +89,13 @@ def _histogram(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
         l2=float(estimator.l2_regularization),
     )
     numbered = [_numbered(predictor, leaf) for predictor, leaf in zip(predictors, leaves, strict=True)]
+    return tree_estimator(ensemble, _source(estimator, partial(_binned_leaves, estimator, numbered)), l2)
 
-    def leaf_of(raw: Any) -> NDArray[Any]:
-        rows = estimator._preprocess_X(raw, reset=False)
-        categories, where = estimator._bin_mapper.make_known_categories_bitsets()
-        return np.stack([tree.predict(rows, categories, where, 1) for tree in numbered], axis=1)
 
-    return tree_estimator(ensemble, _source(estimator, leaf_of), l2)
+def _binned_leaves(estimator: Any, numbered: Sequence[Any], raw: Any) -> NDArray[Any]:
+    rows = estimator._preprocess_X(raw, reset=False)
+    categories, where = estimator._bin_mapper.make_known_categories_bitsets()
+    return np.stack([tree.predict(rows, categories, where, 1) for tree in numbered], axis=1)
 
 
 def _numbered(predictor: Any, leaf: NDArray[np.bool_]) -> Any:
@@ -123,7 +125,7 @@ def _forest(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
             counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),
             labels=classes is not None,
             bootstrap=bool(getattr(estimator, "bootstrap", False)),
-            in_bag=lambda weight: in_bag(estimator, weight),
+            in_bag=partial(in_bag, estimator),
         )
     )
     return forest_estimator(
@@ -133,7 +135,7 @@ def _forest(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
 
 def _source(estimator: Any, leaf: Callable[[Any], NDArray[Any]]) -> TreeSource:
     facts = {"library": "scikit-learn", "estimator": type(estimator).__name__}
-    return TreeSource(leaf, lambda raw: np.asarray(estimator.predict(raw)), getattr(estimator, "classes_", None), facts)
+    return TreeSource(leaf, partial(predicted, estimator), getattr(estimator, "classes_", None), facts)
 
 
 def _leaf_values(tree: Any) -> NDArray[np.float64]:

@@ -21,7 +21,15 @@ from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
 from rue.models.tables import described, table
 from rue.models.trees.forest import NO_BAG, NO_OBJECTIVE, ForestCore, ForestReading
-from rue.models.trees.tree_model import LEAVES, BoostedTrees, LeafPenalty, TreeReading, through_few_numbers, tree_core
+from rue.models.trees.tree_model import (
+    LEAVES,
+    BoostedTrees,
+    LeafPenalty,
+    TreeCore,
+    TreeReading,
+    through_few_numbers,
+    tree_core,
+)
 
 LARGEST_LOG = 709  # exp of a larger number overflows in float64
 
@@ -43,23 +51,15 @@ class TreeSource:
 def tree_estimator(ensemble: BoostedTrees, source: TreeSource, l2: LeafPenalty) -> Model:
     """The model of a boosted ensemble."""
     _check_settings(ensemble)
-    core, reading = tree_core(ensemble, l2), TreeReading()
+    core = tree_core(ensemble, l2)
     classes = source.classes
     if classes is None and ensemble.loss.family.decision == "largest":  # the prediction is a label, not a softmax
         classes = np.arange(core.k)
     response = None if classes is not None else _response(ensemble.loss)
-    features = _features(source)
-
-    def from_outputs(inputs: Any) -> NDArray[Any]:
-        outputs = core.predict(core.theta, reading.read(core, features(inputs))).numpy()
-        if classes is not None:
-            return classes[outputs.argmax(1) if core.k > 1 else (outputs[:, 0] > 0).astype(int)]
-        prediction = outputs if response is None else response.value(outputs)
-        return prediction[:, 0] if core.k == 1 else prediction
-
-    predict = from_outputs if source.predict is None else source.predict
+    features = partial(_features, source)
+    predict = source.predict or partial(_from_outputs, core, features, response, classes)
     encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
-    boundary = EstimatorBoundary(reading, features, predict, encode, response, classes)
+    boundary = EstimatorBoundary(TreeReading(), features, predict, encode, response, classes)
     return Model(core, boundary, source.facts, quick=through_few_numbers, schema=source.schema)
 
 
@@ -68,7 +68,7 @@ def forest_estimator(core: ForestCore, source: TreeSource) -> Model:
     assert source.predict is not None
     classes = source.classes
     encode: Callable[[Any], Any] = np.asarray if classes is None else partial(label_codes, classes=classes)
-    boundary = EstimatorBoundary(ForestReading(), _features(source), source.predict, encode, None, classes)
+    boundary = EstimatorBoundary(ForestReading(), partial(_features, source), source.predict, encode, None, classes)
     blind = None if core.forest.bootstrap else NO_BAG
     return Model(core, boundary, source.facts, no_objective=NO_OBJECTIVE, blind=blind)
 
@@ -88,13 +88,17 @@ def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: Loss
 
 def leaves_of_nodes(nodes: Callable[[Any], Any], is_leaf: Sequence[NDArray[np.bool_]]) -> Callable[[Any], Whole]:
     """A function from tables to leaves (n, T), counted from zero in each tree; `nodes` gives the library's nodes."""
-    places = [np.cumsum(leaf) - 1 for leaf in is_leaf]
+    return partial(_leaf_numbers, nodes, [np.cumsum(leaf) - 1 for leaf in is_leaf])
 
-    def leaf(raw: Any) -> Whole:
-        node = np.asarray(nodes(raw)).astype(np.int64).reshape(raw.shape[0], -1)
-        return np.stack([place[node[:, t]] for t, place in enumerate(places)], axis=1)
 
-    return leaf
+def _leaf_numbers(nodes: Callable[[Any], Any], places: Sequence[Whole], raw: Any) -> Whole:
+    node = np.asarray(nodes(raw)).astype(np.int64).reshape(raw.shape[0], -1)
+    return np.stack([place[node[:, t]] for t, place in enumerate(places)], axis=1)
+
+
+def predicted(model: Any, raw: Any) -> NDArray[Any]:
+    """The predictions of a library's own model for a raw table, as an array."""
+    return np.asarray(model.predict(raw))
 
 
 def refuse(library: str, setting: str, wanted: str) -> OpaqueError:
@@ -121,20 +125,32 @@ def _check_settings(ensemble: BoostedTrees) -> None:
         raise ModelError(f"the trees have one output, {ensemble.loss.name} wants one for each class")
 
 
-def _features(source: TreeSource) -> Callable[[Any], Any]:
-    def features(inputs: Any) -> Any:
-        raw = table(inputs)
-        if not raw.shape[0]:
-            raise DataError("the table has no rows; give at least one row to predict")
-        try:
-            return {LEAVES: source.leaf(raw), **described(raw)}
-        except RueError:
-            raise
-        except Exception as error:  # each library raises its own errors
-            why = str(error).partition("\nStack trace")[0]
-            raise DataError(f"the trees cannot take these inputs: {why}; give them as in training") from error
+def _features(source: TreeSource, inputs: Any) -> Any:
+    raw = table(inputs)
+    if not raw.shape[0]:
+        raise DataError("the table has no rows; give at least one row to predict")
+    try:
+        return {LEAVES: source.leaf(raw), **described(raw)}
+    except RueError:
+        raise
+    except Exception as error:  # each library raises its own errors
+        why = str(error).partition("\nStack trace")[0]
+        raise DataError(f"the trees cannot take these inputs: {why}; give them as in training") from error
 
-    return features
+
+def _from_outputs(
+    core: TreeCore,
+    features: Callable[[Any], Any],
+    response: Response | None,
+    classes: NDArray[Any] | None,
+    inputs: Any,
+) -> NDArray[Any]:
+    """Predictions (m,) or (m, k) that are made of the outputs, for ensembles that do not predict by themselves."""
+    outputs = core.predict(core.theta, TreeReading().read(core, features(inputs))).numpy()
+    if classes is not None:
+        return classes[outputs.argmax(1) if core.k > 1 else (outputs[:, 0] > 0).astype(int)]
+    prediction = outputs if response is None else response.value(outputs)
+    return prediction[:, 0] if core.k == 1 else prediction
 
 
 def _response(loss: Loss) -> Response | None:

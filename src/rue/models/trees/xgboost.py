@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from rue.core.schema import remembered
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.tables import numbers, stored
 from rue.models.trees.stored_tree import MISSING_LEFT, NAN_MISSING, StoredTree, bounded, damage_refused, leaves
-from rue.models.trees.tree_estimator import LossChoice, TreeSource, leaves_of_nodes, loss_of, refuse, tree_estimator
+from rue.models.trees.tree_estimator import (
+    LossChoice,
+    TreeSource,
+    leaves_of_nodes,
+    loss_of,
+    predicted,
+    refuse,
+    tree_estimator,
+)
 from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 from rue.models.trees.ubjson import decode
 
@@ -41,14 +50,17 @@ def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
         ensemble = _ensemble(learner, [_leaf_values(tree) for tree in trees], settings, loss)
     classes = getattr(model, "classes_", None)
 
-    def nodes(raw: Any) -> Any:
-        return model.apply(raw) if estimator else booster.predict(_matrix(booster, raw), pred_leaf=True)
-
     softmax = classes is None and len(ensemble.base) > 1
-    outputs = model.predict if estimator else lambda raw: booster.predict(_matrix(booster, raw))
-    predict: Callable[[Any], NDArray[Any]] | None = None if softmax else lambda raw: np.asarray(outputs(raw))
+    predict = partial(predicted, model) if estimator else partial(_predicted, booster, False)
+    nodes = model.apply if estimator else partial(_predicted, booster, True)
     leaf = leaves_of_nodes(nodes, [_children(tree)[0] < 0 for tree in trees])
-    return tree_estimator(ensemble, TreeSource(leaf, predict, classes, {"library": "XGBoost"}), l2)
+    source = TreeSource(leaf, None if softmax else predict, classes, {"library": "XGBoost"})
+    return tree_estimator(ensemble, source, l2)
+
+
+def _predicted(booster: Any, leaf: bool, raw: Any) -> NDArray[Any]:
+    """The predictions of a booster for a raw table, or the node of its leaf in each tree."""
+    return np.asarray(booster.predict(_matrix(booster, raw), pred_leaf=leaf))
 
 
 def _matrix(booster: Any, raw: Any) -> Any:
