@@ -157,6 +157,7 @@ def test_left_out_rows_of_a_forest_are_those_of_trees_that_have_not_drawn_them()
     np.testing.assert_allclose(found.prediction[:, 0], expected, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:a copy has a mean loss")
 def test_left_out_rows_of_folds_are_those_of_copies_without_them():
     data = problem(n=90)
     model = Ridge(alpha=3.0).fit(data.X, data.y)
@@ -176,6 +177,7 @@ def test_left_out_rows_of_folds_are_those_of_copies_without_them():
     assert model.coef_.shape == (4,)
 
 
+@pytest.mark.filterwarnings("ignore:copies")
 def test_groups_are_left_out_together_by_witnesses_and_by_folds():
     data = problem(n=60)
     X, y = np.repeat(data.X, 4, axis=0), np.repeat(data.y, 4)  # every row four times: its group knows it

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 from typing import Any, ClassVar, NoReturn, TypedDict
 
 import numpy as np
@@ -24,7 +25,7 @@ from rue.auditing.trained import Trained
 from rue.checks.asked import asked
 from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import check_up
-from rue.checks.duplicates import rows_met_again
+from rue.checks.duplicates import rows_met_again, share_repeated
 from rue.checks.subject import Audited, Subject
 from rue.core.arrays import Array
 from rue.core.classify import averaged, epistemic, flip_probability, probability
@@ -102,7 +103,10 @@ class Auditor:
         facts = {**self.facts, "m": len(predicted), "seconds_audit": time.perf_counter() - start}
         if collected.residual is not None:
             facts["residual"] = collected.residual
-        facts["warnings"] = (*self.facts["warnings"], *doubts)
+        strange = () if self.trained.cells is None else tuple(self.trained.cells.strange(inputs))
+        for text in strange:
+            warnings.warn(text, RueWarning, stacklevel=4)
+        facts["warnings"] = (*self.facts["warnings"], *doubts, *strange)
         kind = self._kind(collected, predicted, inputs)
         return Audit(self.method, _squeezed(predicted), score, facts, spread, **kind)
 
@@ -135,7 +139,9 @@ class Auditor:
     def validated(self, validation: Any) -> "Auditor":
         """Like `calibrate`, with validation rows (X, y) on which training may have been stopped early."""
         X, y = pair(validation)
-        return replace(self._held_out(X, y, None, stopping=True), stopped_by=X)
+        validated = self._held_out(X, y, None, stopping=True)
+        self._refuse_rows_in_use(X)
+        return replace(validated, stopped_by=X)
 
     def _refuse_rows_in_use(self, X: Any) -> None:
         """Raise if more of these rows were trained on, or stopped training, than chance explains."""
@@ -147,23 +153,43 @@ class Auditor:
             found = rows_met_again(held, rows, self.model, called)
             if isinstance(found, Check) and found.light == "red":
                 raise DataError(
-                    f"{found.value:.0%} of the rows to calibrate by have the features of a {called} row, the first "
+                    f"{found.value:.0%} of the held-out rows have the features of a {called} row, the first "
                     f"being row {found.rows[0]}: intervals by rows that the model or its audit was made with guarantee "
                     "nothing; hold other rows out"
                 )
+
+    def _again_calibrated(self, y: Any) -> Facts:
+        """The facts with another fingerprint: scores differ from those before."""
+        held = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+        before = str(self.facts.get("auditor", ""))
+        return {**self.facts, "auditor": blake2b(f"{before} {held.tolist()}".encode(), digest_size=8).hexdigest()}
+
+    def _repeated(self, X: Any) -> tuple[str, ...]:
+        """A warning where held-out rows are there several times: each would count as a row of its own."""
+        share = share_repeated(Audited.of(X), (batch.inputs for batch in self.trained.data.batches()), self.model)
+        if not share:
+            return ()
+        return (
+            f"{share:.0%} of the held-out rows equal another one of them: each counts as a row of its own, so that "
+            "intervals promise more than they hold; take the copies out, or hold other rows out",
+        )
 
     def _held_out(self, X: Any, y: Any, group: Any, stopping: bool) -> "Auditor":
         if self.model.family.decision is not None:
             plain = self.audit(X)
             classes = held_out_classes(plain, y, group, stopping)
-            return replace(self, sets=classes, facts={**self.facts, "held_out": len(plain)})
+            texts = self._repeated(X)
+            facts = {**self._again_calibrated(y), "held_out": len(plain), "warnings": (*self.facts["warnings"], *texts)}
+            for text in texts:
+                warnings.warn(text, RueWarning, stacklevel=4)
+            return replace(self, sets=classes, facts=facts)
         plain = replace(self, predictive=replace(self.predictive, held_out=None))._of_outputs(X)
         targets = y if self.model.response is None else self._encoded(y).reshape(plain.prediction.shape)
         measured = held_out(plain, targets, group, stopping)
-        texts = surprise(plain, targets) if stopping else ()
+        texts = (*surprise(plain, targets), *self._repeated(X))
         for text in texts:
             warnings.warn(text, RueWarning, stacklevel=4)
-        facts = {**self.facts, "held_out": len(plain), "warnings": (*self.facts["warnings"], *texts)}
+        facts = {**self._again_calibrated(y), "held_out": len(plain), "warnings": (*self.facts["warnings"], *texts)}
         return replace(self, predictive=replace(self.predictive, held_out=measured), facts=facts)
 
     def check(
@@ -314,7 +340,13 @@ class Auditor:
                 ) from error
 
     def _assess(self, inputs: Inputs) -> Assessment:
-        assessment = self.assess(self.model, inputs)
+        try:
+            assessment = self.assess(self.model, inputs)
+        except (RuntimeError, TypeError, IndexError) as error:
+            shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves(inputs))
+            raise ModelError(
+                f"the model could not take inputs of shape {shapes}: {error}; give inputs as in training"
+            ) from error
         if not bool(torch.isfinite(assessment.prediction).all()):
             raise DataError("the model returns NaN or infinite predictions for some of these inputs; check them")
         decision = self.model.family.decision

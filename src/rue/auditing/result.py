@@ -14,7 +14,7 @@ from rue.auditing.spread import Spread, deviation
 from rue.calibrate.variance import negative_log_density
 from rue.core.arrays import Array, Labels
 from rue.core.concepts import Decision, Facts
-from rue.core.errors import InputError, NumericalError, SettingError, ShapeError
+from rue.core.errors import DataError, InputError, NumericalError, SettingError, ShapeError
 from rue.core.settings import check_level
 from rue.explain.explanation import Explanation, Explanations
 
@@ -249,7 +249,10 @@ class Audit:
     def errors(self, y: ArrayLike) -> Array:
         """Targets minus predictions, (m, k), of an audit with a predictive distribution."""
         self._needed_spread()
-        targets = np.asarray(y, dtype=np.float64)
+        try:
+            targets = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"targets cannot be read as numbers ({error}); give an array of floats") from error
         if self.prediction.ndim == 1 and targets.shape == (len(self), 1):
             targets = targets[:, 0]
         if targets.shape != self.prediction.shape:

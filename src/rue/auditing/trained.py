@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from rue.calibrate.left_out.evidence import Source
 from rue.core.concepts import CurvatureRule, Objective, Resampler
 from rue.core.solve.choice import Inverted
+from rue.data.cells import SeenCells
 from rue.data.rows import Rows
 from rue.explain.lens import Lens
 from rue.models.trees.leaf_influence import SampledTrees
@@ -31,6 +32,7 @@ class Trained:
     source: Source | None = None  # of left-out predictions, for methods that calibrate by them
     seed: int | None = None  # for methods that draw random numbers
     sampled_trees: SampledTrees | None = None  # for forests
+    cells: SeenCells | None = field(default=None, repr=False)  # of the training table
 
     @property
     def inverted(self) -> Inverted | None:

@@ -14,9 +14,8 @@ DRAWS = 16  # re-weightings to tell a typical resampling step by: fewer than whe
 
 
 def warnings_at_fit(subject: Subject) -> list[str]:
-    """A sentence for each thing that is wrong; a model that is merely weak, or stopped early, gets none."""
-    found = [check for check in _made(subject) if check.light == "red" or check.name in ("copies", "at rest")]
-    return [f"{check.name}: {check.found}; {check.advice}" for check in found if check.light != "green"]
+    """A sentence for each thing that is not as it should be; a model that was stopped early gets none."""
+    return [f"{check.name}: {check.found}; {check.advice}" for check in _made(subject) if check.light != "green"]
 
 
 def _made(subject: Subject) -> list[Check]:

@@ -5,50 +5,54 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.checks.check import ROWS, Check, Light, Senseless
+from rue.checks.check import ROWS, Check, Light
+from rue.checks.prints import DISTINCT, LOOKED_AT, Prints, row_prints
 from rue.checks.subject import Subject
+from rue.core.arrays import Array
+from rue.core.concepts import Batch
 from rue.core.nested import leaves
 from rue.data.features import coordinates
 
 NAME = "copies"
 FEW = 0.02  # up to this share of rows with a copy left-out errors are hardly too small
 MANY = 0.2  # from this share on intervals are much too narrow
-DISTINCT = 0.5  # a column with so many values per row is a measurement: rows do not agree in it by chance
-LOOKED_AT = 2000  # different rows whose columns are counted
 SEVERAL = 5  # fewer rows with a copy do not matter
 DIFFERENT = 10  # with fewer different rows than this, nothing can be said
+CELLS = 2**21  # up to so many numbers, rows that differ in one column alone are searched for too
 LIMITS = (
     f"green where at most {FEW:.0%} of the rows, or fewer than {SEVERAL}, equal another in inputs and target, or where "
-    f"few different values make that happen by chance; red from {MANY:.0%}; amber between"
+    f"few different values make that happen by chance; red from {MANY:.0%}; amber between, and where so many are equal "
+    "but for one column"
 )
 
 
 def copies(subject: Subject) -> Check | str:
-    """Count the rows that equal one of another resampling unit in inputs and targets, to single precision."""
+    """Count the rows that equal one of another resampling unit in inputs and targets, to three digits."""
     data = subject.data
-    if data.source.group is not None:
-        return Senseless("whole groups are left out and resampled")
-    prints, widths = [], set()
-    for batch in data.batches():
-        rows = _numbers(coordinates(batch.inputs), *(leaf.detach().cpu().numpy() for leaf in leaves(batch.targets)))
-        widths.add(rows.shape[1])
-        prints.append(_prints(rows))
-    if len(widths) > 1:
+    parts = [_side_by_side(batch) for batch in data.batches()]
+    if len({part.shape[1] for part in parts}) > 1:
         return (
             "batches differ in their number of features, as texts padded batch by batch do: equal rows cannot be told"
         )
-    unit, first = np.unique(data.unit.numpy(), return_index=True)
-    _, where, times = np.unique(np.concatenate(prints)[first], return_inverse=True, return_counts=True)
-    several = times[where] > 1
-    share = float(several.mean())
+    prints = np.concatenate(list(row_prints(parts, parts[0])))
+    unit, rows = data.unit.numpy(), np.concatenate(parts)
+    several, times, first = _shared(prints.sum(axis=1, dtype=np.uint64), unit)
+    share, called = float(several.mean()), "in inputs and target"
     light: Light = "green"
-    enough = several.sum() >= SEVERAL and len(times) >= DIFFERENT
-    if enough and share > FEW and (_common(times) or _measured(subject, first[np.unique(where, return_index=True)[1]])):
+    if _matters(several, times) and (_common(times) or _measured(rows[first])):
         light = "red" if share >= MANY else "amber"
-    found = f"{int(several.sum())} of n = {len(unit)} training rows ({share:.1%}) equal another in inputs and target"
+    elif prints.size <= CELLS:
+        for column in range(coordinates(next(data.batches()).inputs).shape[1]):
+            others = np.delete(np.arange(prints.shape[1]), column)
+            nearly, count, first = _shared(prints[:, others].sum(axis=1, dtype=np.uint64), unit)
+            if nearly.mean() >= MANY and _matters(nearly, count) and _measured(rows[first][:, others]):
+                several, times, share, light = nearly, count, float(nearly.mean()), "amber"
+                called = f"in target and all inputs but column {column}"
+                break
+    found = f"{int(several.sum())} of n = {len(unit)} training rows ({share:.1%}) equal another {called}"
     if several.any():
         found += f", the commonest {int(times.max())} times"
-    rows_of = () if light == "green" else tuple(data.ids[first[several]].tolist()[:ROWS])
+    rows_of = () if light == "green" else tuple(data.ids.numpy()[several].tolist()[:ROWS])
     return Check(NAME, light, share, found, LIMITS, "" if light == "green" else _ADVICE, rows_of)
 
 
@@ -58,22 +62,24 @@ _ADVICE = (
 )
 
 
-def _numbers(*parts: NDArray[np.generic]) -> NDArray[np.float32]:
-    """All numbers of a row side by side, in single precision; −0 is 0, and every NaN the same."""
-    with np.errstate(over="ignore"):
-        rows = np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in parts], axis=1) + 0.0
-    rows[np.isnan(rows)] = np.nan
-    return np.ascontiguousarray(rows)
+def _side_by_side(batch: Batch) -> Array:
+    """Inputs and targets of a batch as one table (c, p)."""
+    targets = [leaf.detach().cpu().numpy() for leaf in leaves(batch.targets)]
+    return np.concatenate(
+        [coordinates(batch.inputs), *(part.reshape(len(part), -1).astype(np.float64) for part in targets)], axis=1
+    )
 
 
-def _prints(rows: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """A number for every row, equal for equal rows and, but for one in 10¹⁹ pairs, for no others."""
-    factors = np.random.default_rng(0).integers(0, 2**64, rows.shape[1], np.uint64) | np.uint64(1)
-    bits = rows.view(np.uint32).astype(np.uint64)
-    mixed = (bits + np.uint64(0x9E3779B97F4A7C15)) * factors
-    mixed ^= mixed >> np.uint64(29)
-    total: NDArray[np.uint64] = (mixed * factors).sum(axis=1, dtype=np.uint64)
-    return total
+def _shared(prints: Prints, unit: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+    """Which rows equal one of another unit (n,), in how many units each different row is, and where it is first."""
+    _, first, where = np.unique(prints, return_index=True, return_inverse=True)
+    pairs = np.unique(where.astype(np.int64) * (int(unit.max()) + 1) + unit) // (int(unit.max()) + 1)
+    times = np.bincount(pairs)
+    return times[where] > 1, times, first
+
+
+def _matters(several: NDArray[np.bool_], times: NDArray[np.int64]) -> bool:
+    return bool(several.sum() >= SEVERAL and several.mean() > FEW and len(times) >= DIFFERENT)
 
 
 def _common(times: NDArray[np.int64]) -> bool:
@@ -81,13 +87,6 @@ def _common(times: NDArray[np.int64]) -> bool:
     return gcd(*times.tolist()) > 1
 
 
-def _measured(subject: Subject, rows: NDArray[np.int64]) -> bool:
-    """Whether some column has so many values among these different rows that whole rows cannot agree by chance."""
-    looked_at = set(rows[:LOOKED_AT].tolist())
-    kept = []
-    for batch in subject.data.batches():
-        here = [row - batch.rows.start for row in range(batch.rows.start, batch.rows.stop) if row in looked_at]
-        targets = (leaf.detach().cpu().numpy()[here] for leaf in leaves(batch.targets))
-        kept.append(_numbers(coordinates(batch.inputs)[here], *targets))
-    columns = np.concatenate(kept).T
-    return any(len(np.unique(column)) >= DISTINCT * columns.shape[1] for column in columns)
+def _measured(rows: Array) -> bool:
+    """Whether some column of different rows has so many values that whole rows cannot agree in it by chance."""
+    return any(len(np.unique(column)) >= DISTINCT * len(column) for column in rows[:LOOKED_AT].T)

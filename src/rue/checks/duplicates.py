@@ -1,12 +1,12 @@
 """Are audited rows also training rows? Errors on them are training errors, which are too small."""
 
-from collections import Counter
 from collections.abc import Iterable
-from hashlib import blake2b
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rue.checks.check import ROWS, Check, Light
+from rue.checks.prints import Prints, row_prints
 from rue.checks.subject import Audited, Subject
 from rue.core.concepts import Inputs
 from rue.core.model import Model
@@ -25,7 +25,7 @@ LIMITS = (
 
 
 def duplicates(subject: Subject) -> Check | str:
-    """Count the audited rows that equal a training row in all features, as the model reads them."""
+    """Count the audited rows that equal a training row in all features to three digits, as the model reads them."""
     if subject.audited is None:
         return "no audited rows were given: auditor.check(inputs)"
     return rows_met_again(subject.audited, (batch.inputs for batch in subject.data.batches()), subject.model)
@@ -33,17 +33,11 @@ def duplicates(subject: Subject) -> Check | str:
 
 def rows_met_again(audited: Audited, earlier: Iterable[Inputs], model: Model, called: str = "training") -> Check | str:
     """Count the rows that equal one of earlier rows, which are `called` so in texts."""
-    widths: set[int] = set()
-    before = _digests(earlier, widths)
-    now = _digests(audited.batches(model), widths)
-    if len(widths) > 1:
-        return (
-            f"batches have {min(widths)} to {max(widths)} features per row, as texts padded batch by batch do: equal "
-            "rows cannot be told; pad all to the longest"
-        )
-    times = Counter(before)
-    twice = sum(count for count in times.values() if count > 1)
-    same = np.flatnonzero([digest in times for digest in now])
+    told = _told(earlier, audited.batches(model))
+    if isinstance(told, str):
+        return told
+    before, now = told
+    twice, same = int(_several(before).sum()), np.flatnonzero(np.isin(now, before))
     m, n, rate = len(now), len(before), twice / len(before)
     light = _light(len(same), m, rate, n)
     return Check(
@@ -72,11 +66,37 @@ def _light(same: int, m: int, rate: float, n: int) -> Light:
     return "red" if surprising and same >= SHARE * m else "amber"
 
 
-def _digests(batches: Iterable[Inputs], widths: set[int]) -> list[bytes]:
-    """A fingerprint of every row; the number of features of each batch is added to `widths`."""
-    digests: list[bytes] = []
-    for inputs in batches:
-        rows = np.ascontiguousarray(coordinates(inputs)) + 0.0  # −0 is 0
-        widths.add(rows.shape[1])
-        digests += [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
-    return digests
+def share_repeated(rows: Audited, earlier: Iterable[Inputs], model: Model) -> float:
+    """The share of rows that equal another one of them, if that is more than chance among the earlier rows explains."""
+    told = _told(earlier, rows.batches(model))
+    if isinstance(told, str):
+        return 0.0
+    before, now = told
+    several = _several(now)
+    return float(several.mean()) if _light(int(several.sum()), len(now), _rate(before), len(before)) == "red" else 0.0
+
+
+def _rate(prints: Prints) -> float:
+    return float(_several(prints).mean())
+
+
+def _several(prints: Prints) -> NDArray[np.bool_]:
+    """Which rows equal another one: (m,)."""
+    _, where, times = np.unique(prints, return_inverse=True, return_counts=True)
+    return np.asarray(times[where] > 1)
+
+
+def _told(earlier: Iterable[Inputs], now: Iterable[Inputs]) -> tuple[Prints, Prints] | str:
+    """Fingerprints (n,) and (m,) of two sets of rows, or the reason why rows cannot be told apart."""
+    sets = [[coordinates(inputs) for inputs in rows] for rows in (earlier, now)]
+    widths = {part.shape[1] for rows in sets for part in rows}
+    if len(widths) > 1:
+        return (
+            f"batches have {min(widths)} to {max(widths)} features per row, as texts padded batch by batch do: equal "
+            "rows cannot be told; pad all to the longest"
+        )
+    first = sets[0][0]
+    before, after = (
+        np.concatenate([part.sum(axis=1, dtype=np.uint64) for part in row_prints(rows, first)]) for rows in sets
+    )
+    return before, after

@@ -24,10 +24,22 @@ def generator(seed: int) -> torch.Generator:
 
 
 @contextmanager
+def usual_switches() -> Iterator[None]:
+    """Switch off what a user has switched on for the whole thread: autocast, and another default device."""
+    with ExitStack() as usual:
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                usual.enter_context(torch.autocast(device, enabled=False))
+        if torch.get_default_device().type != "cpu":
+            usual.enter_context(torch.device("cpu"))
+        yield
+
+
+@contextmanager
 def untouched() -> Iterator[None]:
     """Restore the random state of Python, NumPy and PyTorch after the block, and filters that threads mixed up.
 
-    Inside, autocast is off.
+    Inside, autocast is off and new tensors are on the CPU.
     """
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  the global state is the point
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
@@ -40,10 +52,7 @@ def untouched() -> Iterator[None]:
             torch.cuda.set_rng_state_all(devices)
 
     try:
-        with filters_kept(), ExitStack() as exact:
-            for device in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(device):
-                    exact.enter_context(torch.autocast(device, enabled=False))
+        with filters_kept(), usual_switches():
             yield
     finally:
         surely(restore)

@@ -21,6 +21,7 @@ from rue.models.admission import admit, admit_again
 
 BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
+ENDLESS = 20  # batches drawn for each row of a dataset, from which on a sampler is taken to have no end
 LOOKED_AT = 50  # rows that are read twice
 LABELS = ("labels", "label")  # keys of the targets in a batch that is a dict
 
@@ -74,6 +75,7 @@ class Rows:
 def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     """Read the training data with a model, and bind the model to it."""
     data = _as_data(data)
+    _refuse_masked(data.X)
     model = replace(model, schema=fitted_schema(data.X, model.schema))
     data = replace(data, X=model.aligned(data.X))
     read, ids, source_rows = _open(data, model)
@@ -89,6 +91,12 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
             "with those class weights as numbers: class_weight={label: weight, ...}"
         )
     unit, units = _units(data.group, source_rows, ids)
+    counted = len(torch.unique(unit[weight > 0]))
+    if counted < 2:
+        raise DataError(
+            f"{counted} {'row' if data.group is None else 'group'} has a weight above zero; resampling needs at least "
+            "two"
+        )
     inputs, _ = next(iter(read(model)))
 
     def rows(reader: Model) -> Rows:
@@ -107,13 +115,14 @@ def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
     """Audited inputs in batches that fit in memory; the targets of a loader or a dict are ignored."""
     if isinstance(inputs, Dataset | DataLoader):
         batches, collate, dataset = _drawn(inputs)
-        for indices in batches:
+        for indices in _in_order(batches, inputs):
             batch = _fetch(dataset, collate, indices)
             batch = batch[0] if isinstance(batch, tuple | list) and len(batch) in (1, 2) else batch
             yield model.read(_without_labels(batch))
         if not batches:
             raise DataError("there are no inputs to audit; give at least one row")
         return
+    _refuse_masked(inputs)
     if tuple(getattr(inputs, "shape", ()))[:1] == (0,):
         raise DataError("there are no inputs to audit; give at least one row")
     read = model.read(_without_labels(inputs))
@@ -122,6 +131,28 @@ def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
         raise DataError("there are no inputs to audit; give at least one row")
     for rows in _row_slices(read, n):
         yield take(read, rows)
+
+
+def _refuse_masked(table: Any) -> None:
+    if isinstance(table, np.ma.MaskedArray) and table.mask.any():
+        raise DataError(
+            f"{int(table.mask.sum())} cells of a masked array are masked, which no model sees; say what they are: "
+            "table.filled(np.nan) where the model takes missing values"
+        )
+
+
+def _in_order(batches: list[list[Any]], loader: Any) -> list[list[Any]]:
+    """The same rows in the order of the dataset, so that every result can be told its row; refuses to drop some."""
+    numbers = _row_numbers(batches)
+    if getattr(loader, "drop_last", False) and numbers is not None and len(set(numbers)) < len(loader.dataset):
+        raise DataError(
+            f"this loader drops its last batch, and so {len(loader.dataset) - len(set(numbers))} of "
+            f"{len(loader.dataset)} rows; give one with drop_last=False"
+        )
+    if numbers is None or any(isinstance(index, list) for indices in batches for index in indices):
+        return batches
+    ordered = iter(sorted(numbers))
+    return [[next(ordered) for _ in indices] for indices in batches]
 
 
 def _as_data(data: Any) -> Data:
@@ -223,7 +254,7 @@ def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], An
                     partial(_collated, source.collate_fn),
                     source.dataset,
                 )
-            return [list(indices) for indices in source.batch_sampler], source.collate_fn, source.dataset
+            return _finite(source.batch_sampler, source.dataset), source.collate_fn, source.dataset
     if not hasattr(source, "__len__"):
         raise DataError(f"{type(source).__name__} has no length; give a Dataset with __len__ or a DataLoader")
     n = len(source)
@@ -233,6 +264,20 @@ def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], An
 def _collated(collate: Callable[[Any], Any], items: list[Any]) -> Any:
     """The one item, a whole batch, as the loader's own function makes it."""
     return collate(items[0])
+
+
+def _finite(sampler: Any, dataset: Any) -> list[list[Any]]:
+    """The batches of row numbers that a sampler draws; raises if it does not come to an end."""
+    most = ENDLESS * max(1, len(dataset)) + ENDLESS
+    batches: list[list[Any]] = []
+    for indices in sampler:
+        batches.append(list(indices))
+        if len(batches) > most:
+            raise DataError(
+                f"the sampler has drawn more than {most} batches from {len(dataset)} rows and has no end; give the "
+                "audit a loader that reads every row once"
+            )
+    return batches
 
 
 def _samplers(owner: Any) -> list[Any]:

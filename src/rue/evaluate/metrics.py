@@ -313,6 +313,8 @@ def expected_calibration_error(probability: ArrayLike, label: ArrayLike, bins: i
         raise InputError(
             f"labels must be the whole numbers 0 to {shares.shape[1] - 1}, the columns of the probabilities"
         )
+    if not ((shares >= 0).all() and np.allclose(shares.sum(axis=1), 1, atol=1e-3)):
+        raise InputError("probabilities must be at least zero and sum to one in every row; take the softmax of logits")
     sure, right = shares.max(axis=1), shares.argmax(axis=1) == labels
     which = np.ceil(sure * bins)
     apart = [abs(float((sure - right)[which == bin_].sum())) for bin_ in np.unique(which)]

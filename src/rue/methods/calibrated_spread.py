@@ -159,7 +159,8 @@ class CalibratedSpread:
         """
         reach = mean_diagonal(own)
         variance = total.diagonal(dim1=1, dim2=2)
-        grown = 1 + reach if self.known.evidence.honest is None else torch.ones_like(reach)
+        usual = self.view.metric.weight.mean()  # a new row weighs as much: the scale of weights must not matter
+        grown = 1 + usual * reach if self.known.evidence.honest is None else torch.ones_like(reach)
         overall = torch.as_tensor(self.known.overall).to(own) * grown[:, None]
         lacking = (torch.maximum(variance, overall) - variance).clamp_min(0)
         halfway = torch.sqrt(variance * torch.maximum(variance, overall)) - variance

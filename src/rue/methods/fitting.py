@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 from math import inf
 from typing import Any
 
@@ -36,6 +37,7 @@ from rue.core.model import Model
 from rue.core.resample import untouched
 from rue.core.solve.choice import WANTED, Inverted, check_parts, invert, too_large
 from rue.core.solve.projection import Projection
+from rue.data.cells import SeenCells
 from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens
 from rue.explain.lens import Lens
@@ -65,8 +67,11 @@ class MethodSettings:
         check_parts(**parts)
         holders = (method, parts["solver"])
         seed = next((holder.seed for holder in holders if hasattr(holder, "seed")), None)
-        if not isinstance(getattr(method, "seed", 0), int):
-            raise SettingError(f"seed must be a whole number, so that the audit can be repeated, got {seed!r}")
+        own = getattr(method, "seed", 0)
+        if isinstance(own, bool) or not isinstance(own, int | np.integer) or not 0 <= own < 2**32:
+            raise SettingError(
+                f"seed must be a whole number from 0 to 2³² − 1, so that the audit can be repeated, got {own!r}"
+            )
         meat: Meat = getattr(method, "meat", "HC0")
         return cls(**parts, seed=seed, meat=meat, meaning=getattr(method, "meaning", Meaning()))
 
@@ -196,13 +201,28 @@ class Fitting:
             assess=assess,
             facts=self._facts(facts, solved),
             trained=Trained(
-                self.data, settings.curvature, solved, settings.resampler, lens, source, settings.seed, sampled_trees
+                self.data,
+                settings.curvature,
+                solved,
+                settings.resampler,
+                lens,
+                source,
+                settings.seed,
+                sampled_trees,
+                SeenCells.of(self.data.source.X),
             ),
             predictive=Predictive(variance, degrees, left_out, ranked),
             predictor=predictor,
             drawn=drawn,
             meaning=settings.meaning,
         )
+
+    def _fingerprint(self) -> str:
+        """A few digits that tell auditors apart: of the method, the model and the number of rows."""
+        found = blake2b(f"{self.method!r} {self.data.n}".encode(), digest_size=8)
+        for part in (*self.model.core.contents(), outputs(self.model, next(self.data.batches()).inputs)):
+            found.update(part.encode() if isinstance(part, str) else part.detach().cpu().numpy().tobytes())
+        return found.hexdigest()
 
     def _facts(self, own: Facts, solved: Solved | None) -> Facts:
         """The facts of every method, with `own` in place of them where both have an entry."""
@@ -212,6 +232,7 @@ class Fitting:
             "units": self.data.units,
             "d": self.model.theta.numel(),
             **self.model.describe(),
+            "auditor": self._fingerprint(),
             "damping": None,
             "residual": None if solved is None else solved.residual,
             **own,

@@ -1,6 +1,7 @@
 """Kernel density of the inputs: few training rows nearby, in Euclidean distance."""
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,9 @@ class KernelDensity:
             from sklearn.model_selection import GridSearchCV, KFold
             from sklearn.neighbors import KernelDensity as Density
 
+            widths = [width for width in self.bandwidths if not isinstance(width, str) and 0 < width < inf]
+            if not widths or len(widths) < len(self.bandwidths):
+                raise SettingError(f"bandwidths must be numbers above zero, at least one, got {self.bandwidths!r}")
             if self.folds < 2:
                 raise SettingError(f"folds of the cross-validation must be at least 2, got {self.folds}")
             standardise, points = training_points(fit.data)

@@ -32,7 +32,7 @@ class NearestNeighbours:
     meaning: ClassVar[Meaning] = MEANING
 
     def __post_init__(self) -> None:
-        if self.neighbours < 1:
+        if isinstance(self.neighbours, bool) or self.neighbours < 1 or self.neighbours != int(self.neighbours):
             raise SettingError(f"neighbours must be a whole number of at least 1, got {self.neighbours}")
         if self.by not in ("distance", "residual"):
             raise SettingError(f'by must be "distance" or "residual", got {self.by!r}')

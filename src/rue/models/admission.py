@@ -45,6 +45,7 @@ def admit(model: Model, inputs: Inputs, targets: Any) -> None:
             "statistics at prediction time, or an LSTM without batch_first=True, cannot be audited"
         )
     _admit_logits(model, outputs)
+    _admit_targets(model, outputs, targets)
     _admit_loss(model, inputs, targets)
     _admit_link(model, outputs, targets)
     if model.no_objective is None:
@@ -100,6 +101,16 @@ def _admit_logits(model: Model, outputs: Tensor) -> None:
         raise ModelError(
             "the outputs of every row sum to one: they are probabilities, and the loss wants logits; leave the last "
             "softmax out, or give a callable loss of probabilities"
+        )
+
+
+def _admit_targets(model: Model, outputs: Tensor, targets: Any) -> None:
+    """Refuse targets of another number than the outputs, where both are numbers."""
+    first = leaves(targets)[0]
+    if model.family.gaussian and not model.family.gradients and first.numel() != outputs.numel():
+        raise ShapeError(
+            f"the model has {outputs.shape[1]} outputs for a row, and the targets {first.numel() // len(first)}; give "
+            "one target for each output"
         )
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from rue.core.errors import ModelError, OpaqueError, SettingError
 from rue.core.model import Model
+from rue.core.resample import untouched
 from rue.core.schema import remembered
 from rue.losses import Loss
 from rue.losses.stated import Reduction
@@ -68,7 +69,7 @@ def wrap(
     """
     model = unwrap(model)
     if isinstance(model, nn.Module):
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), untouched():
             return wrap_module(model, loss, l2, penalty, reduction, select, optimizer, centre)
     described = (penalty, select, optimizer, centre, None if reduction == "sum" else reduction)
     if any(part is not None for part in described):
@@ -78,7 +79,8 @@ def wrap(
         )
     reader: Any = import_module(f"rue.models.{adapter(model)}")
     try:
-        wrapped: Model = reader.read(model, loss, l2)
+        with torch.inference_mode(False), untouched():
+            wrapped: Model = reader.read(model, loss, l2)
     except OpaqueError as error:
         if not predicts(model):
             raise

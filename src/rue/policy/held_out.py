@@ -42,6 +42,7 @@ class OrderedRows:
     least: Array
     most: Array
     scarce: int
+    auditor: str = ""  # the fingerprint of the auditor, where it is known
 
 
 def read(audit: Scored) -> tuple[Array, NDArray[np.bool_]]:
@@ -86,11 +87,22 @@ def ordered(audit: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None 
         least=losses[first],
         most=losses[last],
         scarce=int(scarce.sum()),
+        auditor=auditor_of(audit),
     )
+
+
+def auditor_of(audit: Scored) -> str:
+    """The fingerprint of the auditor that an audit comes from; empty where it has none."""
+    return str(getattr(audit, "facts", {}).get("auditor", ""))
 
 
 def _losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Array:
     """The loss of each held-out row (m,), between 0 and 1."""
+    if not hasattr(loss, "binary") or not callable(loss):
+        raise InputError(
+            f"{loss!r} is no bounded loss: it must be callable and say by `binary` whether it is always 0 or 1; use "
+            "rue.policy.Exceeds, Wrong or another of rue.policy"
+        )
     label = getattr(audit, "label", None)
     losses = _number_losses(audit, y, loss) if label is None else _label_losses(label, np.asarray(y), loss)
     return _within_bounds(losses, len(audit.prediction), loss)

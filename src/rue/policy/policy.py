@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rue.core.errors import SettingError
+from rue.core.errors import InputError, SettingError
 from rue.core.guarantee import Guarantee
 from rue.core.settings import check_level
 from rue.policy import chow, error_rate_control, risk_control
 from rue.policy.bounds import lower_limit, upper_limit
 from rue.policy.decision import TieredDecision
-from rue.policy.held_out import OrderedRows, Scored, ordered, read
+from rue.policy.held_out import OrderedRows, Scored, auditor_of, ordered, read
 from rue.policy.losses import BoundedLoss
 
 TAIL = 0.025  # on each side of a measured rate, for 95 % intervals
@@ -50,6 +50,7 @@ class Policy:
     loss: str = ""
     cost: chow.Cost | None = None
     shortfall: str = ""
+    auditor: str = ""  # the fingerprint of the auditor whose scores it was chosen by
 
     @classmethod
     def by_cost(
@@ -167,6 +168,12 @@ class Policy:
         ['accept', 'accept', 'accept', 'review']
         """
         score, scarce = read(audit)
+        other = auditor_of(audit)
+        if self.auditor and other and other != self.auditor:
+            raise InputError(
+                "this policy was chosen by the scores of another auditor (another method or model, or this one before "
+                "it was calibrated), whose threshold means nothing here; choose a policy by held-out rows of this one"
+            )
         tier = np.where(score <= self.threshold, "accept", "review")
         tier[scarce | (score > self.limit)] = "refuse"
         return TieredDecision(tier, score, np.asarray(audit.prediction), scarce, self)
@@ -201,7 +208,7 @@ class Policy:
 def _at(rows: OrderedRows, index: int | None) -> Policy:
     """A policy with its threshold, without measured losses."""
     threshold, accepted = (-np.inf, 0) if index is None else (float(rows.score[index]), int(rows.accepted[index]))
-    return Policy(threshold, float(rows.score[-1]), Guarantee("", "none"), rows.n, accepted)
+    return Policy(threshold, float(rows.score[-1]), Guarantee("", "none"), rows.n, accepted, auditor=rows.auditor)
 
 
 def _with_loss(rows: OrderedRows, index: int | None, loss: BoundedLoss, guarantee: str = CHOSEN) -> Policy:

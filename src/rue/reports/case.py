@@ -12,7 +12,7 @@ from rue.auditing.auditor import Auditor
 from rue.auditing.intervals import Interval, PredictionSet, SetRule
 from rue.auditing.result import Audit
 from rue.checks import CheckUp
-from rue.core.errors import DataError, InputError, RueError, RueWarning, ShapeError
+from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
 from rue.core.guarantee import Guarantee
 from rue.core.process import ignoring
 from rue.core.settings import check_level
@@ -210,6 +210,8 @@ def _default_policy(audit: Audit) -> Policy:
 
 
 def _checkup(auditor: Auditor, inputs: Any, given: CheckUp | None) -> CheckUp:
+    if given is not None and not isinstance(given, CheckUp):
+        raise SettingError(f"checkup is {given!r}, expected what auditor.check(inputs) returns, or None")
     if given is not None:
         return given
     with ignoring(category=RueWarning):  # the report contains the results of the checks

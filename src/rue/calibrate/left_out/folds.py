@@ -100,7 +100,7 @@ def folded(
     ):
         held = parts[number][1]
         left_out[torch.from_numpy(held)], fold[held] = predicted, number
-        if copy is not None and not copies:
+        if copy is not None and not copies and folds.order is None:
             warning = _unlike(model, data, copy, own, *parts[number])
         copies += [] if copy is None else [copy]
         if number == 0 and (seconds := len(parts) * (time.perf_counter() - started)) > most:

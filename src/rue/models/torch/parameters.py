@@ -101,6 +101,15 @@ def _check(parameters: Mapping[str, nn.Parameter]) -> None:
     if devices == ["meta"]:
         raise DeviceError("parameters live on the meta device and have no values; load the trained weights first")
     for name, parameter in parameters.items():
+        if parameter.is_inference():
+            raise ModelError(
+                f"parameter {name!r} was made in inference mode and cannot be differentiated; load its values into a "
+                "module made outside: net.load_state_dict(...)"
+            )
+        if not parameter.is_floating_point():
+            raise ModelError(
+                f"parameter {name!r} is {parameter.dtype}, which has no derivative; make what is not trained a buffer"
+            )
         if parameter.dtype not in (torch.float32, torch.float64):
             raise ModelError(
                 f"parameter {name!r} is {parameter.dtype}, too coarse for curvature; "
