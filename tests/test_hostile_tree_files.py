@@ -30,7 +30,8 @@ def test_a_mutated_file_gives_the_numbers_of_its_library_or_an_error_of_rue(tmp_
     trial.mutate(count)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{suffix}: {dict(trial.counts)}, {library.deaths} deaths, {trial.seconds:.2f} s, {peak:.2f} GiB")
-    assert trial.counts["refused"] > count / 5 < trial.counts["accepted"]
+    assert trial.counts["refused"] > count / 5
+    assert trial.counts["compared"] > count / 100
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*/*")), ids=lambda path: path.name)

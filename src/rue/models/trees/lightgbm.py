@@ -132,7 +132,10 @@ def _whole(lines: KeyedLines, name: str) -> int:
 
 
 def _tree(lines: KeyedLines, width: int) -> StoredTree:
-    sets = [_array(lines, name) for name in ("cat_boundaries", "cat_threshold") if lines.get("num_cat", "0") != "0"]
+    categorical = _whole(lines, "num_cat") if "num_cat" in lines else 0
+    sets = [_array(lines, name) for name in ("cat_boundaries", "cat_threshold") if categorical]
+    if sets and len(sets[0]) != categorical + 1:
+        raise ValueError(f"num_cat announces {categorical} sets of categories, cat_boundaries {len(sets[0]) - 1}")
     tree = StoredTree(*(_array(lines, name) for name in (*SPLITS, "leaf_value")), *sets, width=width)
     if not _whole(lines, "num_leaves") == len(tree.values) == len(tree.left) + 1:
         raise ValueError(f"a tree of {lines['num_leaves']} leaves has {len(tree.values)} values")
@@ -149,6 +152,8 @@ def _ensemble(header: KeyedLines, values: Sequence[Array], settings: KeyedLines,
     if any(part.startswith("sigmoid:") and float(part[8:]) != 1 for part in extra):
         raise refuse("LightGBM", f"a {extra[0]}", "sigmoid=1")
     outputs, trees = _whole(header, "num_tree_per_iteration"), len(values)
+    if "num_class" in header and _whole(header, "num_class") != outputs:
+        raise ValueError(f"num_class is {header['num_class']}, num_tree_per_iteration {outputs}")
     if not 0 < outputs <= max(trees, 1) or trees % outputs:
         raise ValueError(f"{trees} trees for {outputs} outputs")
     return BoostedTrees(

@@ -192,6 +192,8 @@ def _ensemble(
 def _margin(base_score: str, objective: str) -> Array:
     """The base score as an output; the file has it as a prediction, except for several classes."""
     parts = np.ravel(json.loads(base_score)).tolist()
+    if any(isinstance(part, int) and abs(part) >= 2**63 for part in parts):  # XGBoost's reader wraps it around
+        raise ValueError(f"base_score {base_score[:40]} is beyond 64 bits")
     score = np.array([bounded(part) for part in parts], dtype=np.float32).astype(np.float64)
     logistic = objective in ("binary:logistic", "reg:logistic")
     if not logistic and objective not in ("count:poisson", "reg:gamma", "reg:tweedie"):
