@@ -115,7 +115,7 @@ def _levels(column: Any) -> NDArray[np.float64]:
     from pandas import factorize
 
     codes, labels = factorize(np.asarray(column, dtype=object))
-    return np.array([*(float(crc32(str(label).encode())) for label in labels), -1.0])[codes]
+    return np.array([*(float(crc32(str(label).encode(errors="surrogatepass"))) for label in labels), -1.0])[codes]
 
 
 def _columns(columns: list[Any], n: int, dtype: Any) -> NDArray[Any]:
