@@ -735,8 +735,8 @@ BREAKS = [
     Break(
         "a program's sample inputs may be any pickle",
         "models/exported_file.py",
-        'if name.endswith(".pt") and name.startswith("data/"):',
-        'if name.endswith(".pt") and name.startswith("weights/"):',
+        "weights_only=True, map_location",
+        "weights_only=False, map_location",
         EXPORTED,
     ),
     Break(
