@@ -21,6 +21,7 @@ from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 SPLITS = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
 NUMBERS = {"threshold": np.float64, "leaf_value": np.float64, "cat_threshold": np.uint32}  # others are int64
+BESIDE = ("leaf_weight", "leaf_count", "split_gain", "internal_value", "internal_weight", "internal_count")  # not used
 PLAIN = re.compile(r"[-+.0-9eEinfa ]*")  # Python would also read 1_0 and digits of other scripts, LightGBM does not
 END = re.compile(r"\nend of trees|\nfeature[ _]importances:")  # files before version 3 lack the first
 
@@ -132,6 +133,12 @@ def _whole(lines: KeyedLines, name: str) -> int:
 
 
 def _tree(lines: KeyedLines, width: int) -> StoredTree:
+    for key, value in lines.items():  # also of lines that are not used: LightGBM may lose its way there
+        if re.fullmatch(r"[a-z_]+", key) is None or PLAIN.fullmatch(value) is None:
+            raise ValueError(f"the line {key[:20]!r} is no name and numbers")
+        expected = _whole(lines, "num_leaves") - (0 if key.startswith("leaf_") else 1)
+        if expected > 1 and key in BESIDE and len(value.split()) != expected:
+            raise ValueError(f"{key} has {len(value.split())} numbers, expected {expected}")
     categorical = _whole(lines, "num_cat") if "num_cat" in lines else 0
     sets = [_array(lines, name) for name in ("cat_boundaries", "cat_threshold") if categorical]
     if sets and len(sets[0]) != categorical + 1:
