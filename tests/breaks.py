@@ -52,6 +52,8 @@ SCIKIT = "tests/test_scikit_learn.py"
 TREES = "tests/test_trees.py"
 TREE_FILES = "tests/test_tree_files.py"
 HOSTILE_FILES = "tests/test_hostile_tree_files.py"
+EXPORTED = "tests/test_exported_files.py"
+SAVING = "tests/test_saving.py"
 FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
@@ -718,6 +720,48 @@ BREAKS = [
         "(children > splits)",
         "(children >= 0)",
         HOSTILE_FILES,
+    ),
+    Break(
+        "a LightGBM file may lack trees that its header announces",
+        "models/trees/lightgbm.py",
+        "if len(announced) != len(blocks):",
+        "if len(announced) < len(blocks):",
+        TREE_FILES,
+    ),
+    Break(
+        "an XGBoost file may leave rounds of trees out",
+        "models/trees/xgboost.py",
+        "!= [0, len(trees)] or",
+        "!= [0, len(trees)] and",
+        HOSTILE_FILES,
+    ),
+    Break(
+        "a program's sample inputs may be any pickle",
+        "models/exported_file.py",
+        "weights_only=True, map_location",
+        "weights_only=False, map_location",
+        EXPORTED,
+    ),
+    Break(
+        "a program's sizes may be any Python",
+        "models/exported_file.py",
+        "fine = _arithmetic(value, guard=False)",
+        "fine = bool(value)",
+        EXPORTED,
+    ),
+    Break(
+        "a file is written over while its successor is not on the disk",
+        "core/files.py",
+        "_write(drafts[target], content)",
+        "_write(target.unlink(missing_ok=True) or target, content)",
+        SAVING,
+    ),
+    Break(
+        "a report is written over any file",
+        "reports/document.py",
+        "and MARK not in place.read_bytes()",
+        "and MARK in place.read_bytes()",
+        SAVING,
     ),
     Break(
         "half of a leaf's length in a projection",

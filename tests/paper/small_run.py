@@ -13,8 +13,9 @@ from rich.console import Console
 
 from rue import datasets
 from rue.cli import paper_network
+from rue.core import files
 from rue.methods.integrated import PBP, Adam, DeepEnsemble, MCDropout
-from rue_paper import parts, protocol, store, work
+from rue_paper import parts, protocol, work
 from rue_paper.run import run
 
 NAMES = ("wine", "yacht")  # one with two protocols, one with one
@@ -56,7 +57,7 @@ def kill_at(write: int) -> None:
         if next(writes) == write:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    store.os.fsync = fsync
+    files.os.fsync = fsync
 
 
 if __name__ == "__main__":

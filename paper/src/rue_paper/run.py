@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from rich.console import Console
 
 from rue.core.errors import SettingError
+from rue.core.files import write_whole
 from rue_paper import beyond, claim1, coverage, fidelity, figure1, figure2, page, shift, table1
 from rue_paper.parts import AUDIT_SEED, PARTS
 from rue_paper.protocol import REGIONS, Protocol, how_many_lack, nine_tenths, protocols
@@ -52,12 +54,18 @@ class Output:
 
     def table(self, name: str, frame: "pd.DataFrame") -> None:
         """Write a CSV."""
-        frame.to_csv(self.plan.out / f"{name}.csv", index=False, float_format="%.6g")
+        self.text(f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
+
+    def text(self, name: str, content: str) -> None:
+        """Write a file of text."""
+        write_whole({self.plan.out / name: content.encode()})
 
     def figure(self, name: str, figure: "Figure") -> None:
         """Write a picture, for pages and for print."""
-        figure.savefig(self.plan.out / f"{name}.png", dpi=150)
-        figure.savefig(self.plan.out / f"{name}.svg", metadata={"Date": None})
+        png, svg = BytesIO(), BytesIO()
+        figure.savefig(png, dpi=150, format="png")
+        figure.savefig(svg, metadata={"Date": None}, format="svg")
+        write_whole({self.plan.out / f"{name}.png": png.getvalue(), self.plan.out / f"{name}.svg": svg.getvalue()})
         self.console.print(f"wrote {self.plan.out / name}.png")
 
 
@@ -72,11 +80,12 @@ def run(what: str, plan: Plan, console: Console) -> None:
     wanted = needed(plan, chosen)
     fresh = compute(plan, wanted, console)
     results = gather(plan, wanted)
+    output = Output(plan, console)
     for name in chosen:
-        MAKERS[name](Output(plan, console), results)
+        MAKERS[name](output, results)
     facts = _facts(plan, wanted, time.perf_counter() - start, fresh)
-    (plan.out / "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
-    (plan.out / "page.md").write_text(page.write(plan.out, chosen))
+    output.text("facts.json", json.dumps(facts, indent=2) + "\n")
+    output.text("page.md", page.write(plan.out, chosen))
     page.show(plan.out, chosen, console)
     console.print(f"\nTables, figures and [bold]page.md[/] are in {plan.out} after {facts['wall_seconds']:.0f} s.")
 
@@ -103,7 +112,7 @@ def _claim1(output: Output, _: Sequence[Results]) -> None:
     result = claim1.compute()
     output.table("claim1", claim1.table(result))
     output.figure("claim1", claim1.draw(result))
-    (output.plan.out / "claim1.txt").write_text("\n".join(claim1.findings(result)) + "\n")
+    output.text("claim1.txt", "\n".join(claim1.findings(result)) + "\n")
 
 
 def _figure2(output: Output, results: Sequence[Results]) -> None:

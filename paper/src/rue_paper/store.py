@@ -1,8 +1,8 @@
 """Results on disk: a file appears whole or not at all, so that an interrupted run can be resumed."""
 
 import hashlib
+import io
 import json
-import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rue.core.files import write_whole
 from rue_paper.parts import Arrays
 
 
@@ -33,18 +34,14 @@ class Store:
 
     def save(self, path: Path, results: Sequence[Arrays], splits: Sequence[int], facts: dict[str, object]) -> None:
         """Write the results under another name, then rename the file."""
-        path.parent.mkdir(parents=True, exist_ok=True)
         arrays = {
             f"{split}/{name}": _small(value)
             for split, own in zip(splits, results, strict=True)
             for name, value in own.items()
         }
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        with draft.open("wb") as file:
-            np.savez_compressed(file, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        packed = io.BytesIO()
+        np.savez_compressed(packed, facts=np.array(json.dumps(facts)), **arrays)  # type: ignore[arg-type]
+        write_whole({path: packed.getvalue()})
 
     def load(self, path: Path) -> tuple[dict[int, Arrays], dict[str, object]] | None:
         """The arrays of each split and the facts; None where there is no such file, or an unreadable one."""

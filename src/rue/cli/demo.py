@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from rue.cli.demo_report import demo_report
 from rue.cli.paper_network import ALPHA, paper_network, train
 from rue.core.arrays import Array
 from rue.core.errors import RueWarning
+from rue.core.files import write_whole
 from rue.data.features import Standardiser
 from rue.evaluate import metrics as evaluate
 from rue.methods import METHODS
@@ -206,7 +208,6 @@ def resampling_share(held_out: CrossAudited) -> float:
 
 
 def _draw(held_out: CrossAudited, out: Path) -> list[Path]:
-    out.mkdir(parents=True, exist_ok=True)
     size = np.abs(held_out.error)
     figures = {
         "auc_against_tolerance.png": plots.auc_against_tolerance(held_out.score, held_out.error),
@@ -214,5 +215,7 @@ def _draw(held_out: CrossAudited, out: Path) -> list[Path]:
         "spread_and_error.png": plots.spread_and_error(held_out.total_std, held_out.error),
     }
     for name, figure in figures.items():
-        figure.savefig(out / name, dpi=130)
+        drawn = BytesIO()
+        figure.savefig(drawn, dpi=130, format="png")
+        write_whole({out / name: drawn.getvalue()})
     return [out / name for name in figures]

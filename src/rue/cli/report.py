@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rue.core.errors import DataError, InputError, ModelError, RueError
 from rue.methods import best_method
 from rue.models import best_known, wrap
+from rue.models.exported_file import exported_program
 from rue.models.wrapping import FILES
 from rue.reports.document import Report, places, report
 from rue.reports.phrases import listing, of
@@ -93,7 +94,7 @@ def load(model: str) -> Any:
     if path.suffix in FILES:
         return model
     if path.suffix == ".pt2":
-        return _exported(path)
+        return exported_program(path)
     name, colon, attribute = model.partition(":")
     if not colon or not attribute:
         raise ModelError(
@@ -109,17 +110,6 @@ def load(model: str) -> Any:
         raise ModelError(f"{model!r} cannot be imported: {error!r}; try python -c 'import {name}'") from error
     finally:
         sys.path.remove(here)
-
-
-def _exported(path: Path) -> Any:
-    import torch
-
-    try:
-        return torch.export.load(path)
-    except Exception as error:  # torch raises several kinds
-        raise ModelError(
-            f"{path} cannot be read as an exported program ({error}); write it by torch.export.save"
-        ) from error
 
 
 def _check_places(order: Order) -> None:

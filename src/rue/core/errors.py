@@ -9,6 +9,7 @@ RueError
 │       └── OpaqueError             one whose parameters cannot be read; its predictions still can be audited
 ├── SettingError (ValueError)       settings that contradict each other or the problem
 ├── FetchError (OSError)            a data set that is not on this machine and could not be downloaded
+├── WriteError (OSError)            a file that could not be written; what was there before is unchanged
 └── NumericalError (ArithmeticError)
     ├── NotConvergedError           an answer whose residual is too large
     ├── NotPositiveDefiniteError    a curvature that cannot be inverted as it is
@@ -62,6 +63,10 @@ class SettingError(RueError, ValueError):
 
 class FetchError(RueError, OSError):
     """A data set is not on this machine and could not be downloaded."""
+
+
+class WriteError(RueError, OSError):
+    """A file could not be written; what was there before is unchanged."""
 
 
 class NumericalError(RueError, ArithmeticError):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 from zlib import crc32
 
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from rue.core.concepts import LEVELS, POINTS
 from rue.core.errors import DataError, ModelError
+
+SHOWN = 64  # bytes that are read of a file that begins as no model file does
 
 
 def table(inputs: Any) -> Any:
@@ -24,12 +27,19 @@ def table(inputs: Any) -> Any:
     return raw
 
 
-def stored(path: Path) -> bytes:
-    """The contents of a model file, or an error with advice."""
+def stored(path: Path, begins: bytes) -> bytes:
+    """The contents of a model file, or an error with advice; a file that begins otherwise is not read any further."""
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read ({error.strerror}); give the path of a stored model") from error
+        if not S_ISREG(path.stat().st_mode):  # a pipe would wait, a device never end
+            raise ModelError(f"{path} is no file; give the path of a stored model")
+        with path.open("rb") as file:
+            first = file.read(len(begins))
+            return first + file.read() if first == begins else first + file.read(SHOWN)
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        if isinstance(error, ModelError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path} cannot be read ({reason}); give the path of a stored model") from error
 
 
 def recoded(raw: Any, categories: Sequence[Sequence[Any]]) -> Any:
@@ -105,7 +115,7 @@ def _levels(column: Any) -> NDArray[np.float64]:
     from pandas import factorize
 
     codes, labels = factorize(np.asarray(column, dtype=object))
-    return np.array([*(float(crc32(str(label).encode())) for label in labels), -1.0])[codes]
+    return np.array([*(float(crc32(str(label).encode(errors="surrogatepass"))) for label in labels), -1.0])[codes]
 
 
 def _columns(columns: list[Any], n: int, dtype: Any) -> NDArray[Any]:

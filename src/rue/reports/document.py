@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rue.auditing.auditor import Auditor
+from rue.core.errors import InputError
+from rue.core.files import write_whole
 from rue.core.resample import untouched
 from rue.policy import Policy
 from rue.reports import previous as earlier
@@ -21,6 +23,8 @@ from rue.reports.sections import SECTIONS
 from rue.reports.sections.identity import REPORT_ID
 from rue.reports.sections.predictions import prediction_table
 from rue.reports.verdict import highlights, verdict
+
+MARK = earlier.SCHEMA.partition("/")[0].encode() + b"/"  # in every page and JSON
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,11 @@ class Report:
         return _compact(self.document) + "\n"
 
     def save(self, path: str | Path = "audit.html") -> tuple[Path, Path]:
-        """Write the page, and the JSON beside it."""
+        """Write the page, and the JSON beside it, over an earlier report but over no other file."""
         page, data = places(path)
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(self.html(), encoding="utf-8")
-        data.write_text(self.json(), encoding="utf-8")
+        for place in (page, data):
+            _refuse_stranger(place)
+        write_whole({page: self.html().encode(), data: self.json().encode()})
         return page, data
 
 
@@ -60,8 +64,20 @@ def places(path: str | Path) -> tuple[Path, Path]:
     ['audit_v1.2.html', 'audit_v1.2.json']
     """
     given = Path(path)
+    if not given.name:
+        raise InputError(f"{str(path)!r} is no name of a file; give one that ends in .html")
     page = given if given.suffix == ".html" else given.with_name(f"{given.name}.html")
     return page, page.with_suffix(".json")
+
+
+def _refuse_stranger(place: Path) -> None:
+    """Refuse to overwrite what is no report: a page and a JSON of a report both name its schema."""
+    try:
+        stranger = place.is_file() and place.stat().st_size > 0 and MARK not in place.read_bytes()
+    except (OSError, ValueError):  # what cannot be read cannot be written either, which says why
+        return
+    if stranger:
+        raise InputError(f"{str(place)!r} is there already and is no report of rue; move it, or choose another name")
 
 
 def report(

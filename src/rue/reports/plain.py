@@ -1,5 +1,6 @@
 """Conversion of values to plain JSON types, with six significant digits and without NaN."""
 
+import re
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any
@@ -8,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIGITS = 6
+HIDDEN = re.compile(  # control characters, surrogates, and what sets the direction of writing
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 EXACT = 2**53  # a browser's whole numbers are exact up to here
 
 
@@ -17,8 +21,10 @@ def plain(value: Any) -> Any:
     >>> plain({"a": np.array([1 / 3, np.nan]), "b": np.int64(2)})
     {'a': [0.333333, None], 'b': 2}
     """
-    if value is None or isinstance(value, str | bool | int):
-        return _exact(value)
+    if isinstance(value, str):
+        return visible(value)
+    if value is None or isinstance(value, bool | int):
+        return value
     if isinstance(value, float | np.floating):
         return float(f"{value:.{DIGITS}g}") if isfinite(value) else None
     if isinstance(value, np.integer | np.bool_):
@@ -26,10 +32,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [plain(item) for item in value.tolist()]
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {visible(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return _missing(value)
+
+
+def visible(text: str) -> str:
+    """The text with the numbers of characters that no page can show, or that turn the text around them about.
+
+    >>> visible("a\\u202eb\\x00"), visible("\\ud800"), visible("two\\nlines")
+    ('a[U+202E]b[U+0000]', '[U+D800]', 'two\\nlines')
+    """
+    return HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", str(text))  # a NumPy string is a subclass of str
 
 
 def shortened(values: NDArray[np.float64], digits: int = 4) -> NDArray[np.float64]:
@@ -57,13 +72,9 @@ def _identifier(name: Any) -> str | int:
     return int(name) if number and name == int(name) and abs(name) <= EXACT else str(name)
 
 
-def _exact(value: Any) -> Any:
-    return str(value) if isinstance(value, str) else value  # a NumPy string is a subclass of str
-
-
 def _missing(value: Any) -> Any:
     """A date, a category and the like as text; a missing value as None."""
     import pandas as pd
 
     missing = pd.isna(value)
-    return None if isinstance(missing, bool) and missing else str(value)
+    return None if isinstance(missing, bool) and missing else visible(str(value))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rue.core.derivatives import outputs
 from rue.core.errors import SettingError
+from rue.core.files import write_whole
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.rows import Rows
@@ -56,10 +57,7 @@ class Kept:
 
     def write(self, number: int, predicted: Tensor) -> None:
         """Write outputs to a temporary file and rename it, so that a file is complete or absent."""
-        path = self._path(number)
-        started = path.with_suffix(f".{os.getpid()}.part")
-        started.write_bytes(predicted.numpy().astype("<f8").tobytes())
-        started.replace(path)
+        write_whole({self._path(number): predicted.numpy().astype("<f8").tobytes()})
 
     def _path(self, number: int) -> Path:
         return self.folder / f"refit-{self.mark}-{number}.f64"

@@ -1,10 +1,10 @@
 """The user's copies of the data sets, so that each archive is downloaded only once."""
 
 import os
-import uuid
 from pathlib import Path
 
-from rue.core.errors import FetchError
+from rue.core.errors import FetchError, WriteError
+from rue.core.files import write_whole
 from rue.evaluate.datasets.needs import need
 
 
@@ -20,13 +20,7 @@ def folder() -> Path:
 
 def store(file: Path, content: bytes) -> None:
     """Write a file in one step, so that no reader finds half of it."""
-    part = file.with_name(f"{file.stem}-{uuid.uuid4().hex}.part")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            part.write_bytes(content)
-            part.replace(file)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise FetchError(f"{file} cannot be written ({error}); set RUE_CACHE to a folder that can") from error
+        write_whole({file: content})
+    except WriteError as error:
+        raise FetchError(error.finding, "set RUE_CACHE to a folder that can be written to") from error

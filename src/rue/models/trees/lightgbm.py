@@ -1,6 +1,7 @@
 """The adapter for LightGBM: boosters, estimators, and text model files, which are read without LightGBM."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from rue.core.model import Model
 from rue.core.schema import remembered
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.tables import numbers, recoded, stored
-from rue.models.trees.stored_tree import StoredTree, bounded, damage_refused, leaves
+from rue.models.trees.stored_tree import StoredTree, bounded, damage_refused, file_named, leaves, place_named
 from rue.models.trees.tree_estimator import (
     LossChoice,
     TreeSource,
@@ -29,6 +30,9 @@ from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 
 SPLITS = ("left_child", "right_child", "split_feature", "threshold", "decision_type")
 NUMBERS = {"threshold": np.float64, "leaf_value": np.float64, "cat_threshold": np.uint32}  # others are int64
+BESIDE = ("leaf_weight", "leaf_count", "split_gain", "internal_value", "internal_weight", "internal_count")  # not used
+PLAIN = re.compile(r"[-+.0-9eEinfa ]*")  # Python would also read 1_0 and digits of other scripts, LightGBM does not
+END = re.compile(r"\nend of trees|\nfeature[ _]importances:")  # files before version 3 lack the first
 
 KeyedLines = Mapping[str, str]
 """The values of lines key=value, by key."""
@@ -37,7 +41,8 @@ KeyedLines = Mapping[str, str]
 def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """An LGBM estimator, a Booster, or the path of a text model file."""
     if isinstance(model, str | Path):
-        return _of_file(Path(model), loss, l2)
+        with file_named(Path(model)):
+            return _of_file(Path(model), loss, l2)
     if hasattr(model, "get_params") and not model.__sklearn_is_fitted__():
         raise ModelError(f"{type(model).__name__} is not fitted; call fit before the audit")
     with damage_refused(type(model).__name__, "LightGBM"):
@@ -59,16 +64,24 @@ def _live_leaves(model: Any, raw: Any) -> NDArray[Any]:
 
 def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
     with damage_refused(path.name, "LightGBM"):
-        header, blocks, settings, categories = _parsed(stored(path).decode())
-        width, names = int(header["max_feature_idx"]) + 1, header.get("feature_names", "").split()
-        trees = [_tree(block, width) for block in blocks]
+        header, blocks, settings, categories = _parsed(stored(path, b"tree").decode().replace("\r\n", "\n"))
+        width, names = _whole(header, "max_feature_idx") + 1, header.get("feature_names", "").split()
+        for key in ("feature_names", "feature_infos"):
+            if key in header and len(header[key].split()) != width:
+                raise ValueError(f"{key} names {len(header[key].split())} columns, max_feature_idx {width}")
+        trees = []
+        for number, block in enumerate(blocks):
+            with place_named(f"tree {number}"):
+                trees.append(_tree(block, width))
         ensemble = _ensemble(header, [tree.values for tree in trees], settings, loss)
 
-    def leaf(raw: Any) -> NDArray[Any]:
-        return leaves(trees, numbers(recoded(raw, categories)), path.name)
-
+    leaf = partial(_stored_leaves, trees, categories, path.name)
     facts, schema = {"library": f"LightGBM, from {path.name}"}, remembered(names, _levels(header, categories))
     return tree_estimator(ensemble, TreeSource(leaf, facts=facts, schema=schema), l2)
+
+
+def _stored_leaves(trees: list[StoredTree], categories: list[list[Any]], name: str, raw: Any) -> NDArray[Any]:
+    return leaves(trees, numbers(recoded(raw, categories)), name)
 
 
 def _levels(header: KeyedLines, categories: list[list[Any]]) -> dict[int, list[Any]]:
@@ -80,39 +93,71 @@ def _levels(header: KeyedLines, categories: list[list[Any]]) -> dict[int, list[A
 
 def _parsed(text: str) -> tuple[KeyedLines, list[KeyedLines], KeyedLines, list[list[Any]]]:
     """The header, the trees, the settings, and the categories of a frame's columns in the order of their codes."""
-    trees, end, rest = text.partition("\nend of trees")
-    head, *blocks = trees.split("\nTree=")
-    if not head.startswith("tree") or not end:
+    end = END.search(text)
+    head, *blocks = text[: end.start() if end else 0].split("\nTree=")
+    if not head.startswith("tree") or end is None:
         raise ValueError(f"the text begins with {text[:20]!r} and has {'an' if end else 'no'} end of trees")
-    if [block.split("\n", 1)[0].strip() for block in blocks] != [str(i) for i in range(len(blocks))]:
+    if [block.split("\n", 1)[0] for block in blocks] != [str(i) for i in range(len(blocks))]:
         raise ValueError("the trees are not numbered from 0 on")
+    header, rest = _lines(head), text[end.end() :]
+    _check_sizes(header, blocks)
     after, _, categories = rest.partition("\npandas_categorical:")
-    settings = [line.strip()[1:-1].partition(": ") for line in after.partition("\nparameters:")[2].splitlines()]
+    settings = [line.strip()[1:-1].partition(": ") for line in after.partition("\nparameters:")[2].split("\n")]
     columns = json.loads(categories or "null") or []
     if not isinstance(columns, list) or not all(isinstance(column, list) for column in columns):
         raise ValueError("pandas_categorical is no list of lists")
-    lines = [_lines(block) for block in blocks]
-    if any(tree.get("is_linear", "0") == "1" for tree in lines):
+    lines = [_lines(block.partition("\n")[2]) for block in blocks]
+    if any(tree.get("is_linear", "0") != "0" for tree in lines):
         raise refuse("LightGBM", "linear_tree=True", "constant leaves")
-    return _lines(head), lines, {key: value for key, _, value in settings}, columns
+    return header, lines, {key: value for key, _, value in settings}, columns
+
+
+def _check_sizes(header: KeyedLines, blocks: Sequence[str]) -> None:
+    """The header has the bytes of each tree: a file that lost trees, or parts of one, is refused."""
+    if "tree_sizes" not in header:
+        return
+    announced = header["tree_sizes"].split()
+    if len(announced) != len(blocks):
+        raise ValueError(f"tree_sizes announces {len(announced)} trees, the file has {len(blocks)}")
+    for number, (size, block) in enumerate(zip(announced, blocks, strict=True)):
+        found = len(f"Tree={block}\n".encode())
+        if size != str(found):
+            raise ValueError(f"tree {number} has {found} bytes, tree_sizes announces {size[:20]}")
 
 
 def _lines(block: str) -> KeyedLines:
     """Lines of key=value as a mapping; a line without = is a key alone."""
-    pairs = [(key, value) for key, _, value in (line.partition("=") for line in block.splitlines()) if key]
+    pairs = [(key, value) for key, _, value in (line.partition("=") for line in block.split("\n")) if key]
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a key stands twice in the header, or in one tree")
     return dict(pairs)
 
 
 def _array(lines: KeyedLines, name: str) -> NDArray[Any]:
+    if PLAIN.fullmatch(lines[name]) is None:
+        raise ValueError(f"{name} holds something else than numbers")
     return np.array(lines[name].split(), dtype=NUMBERS.get(name, np.int64))
 
 
+def _whole(lines: KeyedLines, name: str) -> int:
+    if re.fullmatch(r"[0-9]{1,9}", lines[name]) is None:
+        raise ValueError(f"{name} is {lines[name][:20]!r}, no whole number")
+    return int(lines[name])
+
+
 def _tree(lines: KeyedLines, width: int) -> StoredTree:
-    sets = [_array(lines, name) for name in ("cat_boundaries", "cat_threshold") if lines.get("num_cat", "0") != "0"]
+    for key, value in lines.items():  # also of lines that are not used: LightGBM may lose its way there
+        if re.fullmatch(r"[a-z_]+", key) is None or PLAIN.fullmatch(value) is None:
+            raise ValueError(f"the line {key[:20]!r} is no name and numbers")
+        expected = _whole(lines, "num_leaves") - (0 if key.startswith("leaf_") else 1)
+        if expected > 1 and key in BESIDE and len(value.split()) != expected:
+            raise ValueError(f"{key} has {len(value.split())} numbers, expected {expected}")
+    categorical = _whole(lines, "num_cat") if "num_cat" in lines else 0
+    sets = [_array(lines, name) for name in ("cat_boundaries", "cat_threshold") if categorical]
+    if sets and len(sets[0]) != categorical + 1:
+        raise ValueError(f"num_cat announces {categorical} sets of categories, cat_boundaries {len(sets[0]) - 1}")
     tree = StoredTree(*(_array(lines, name) for name in (*SPLITS, "leaf_value")), *sets, width=width)
-    if not int(lines["num_leaves"]) == len(tree.values) == len(tree.left) + 1:
+    if not _whole(lines, "num_leaves") == len(tree.values) == len(tree.left) + 1:
         raise ValueError(f"a tree of {lines['num_leaves']} leaves has {len(tree.values)} values")
     return tree
 
@@ -126,7 +171,9 @@ def _ensemble(header: KeyedLines, values: Sequence[Array], settings: KeyedLines,
         raise refuse("LightGBM", "reg_sqrt=True", "the square root of the targets as targets")
     if any(part.startswith("sigmoid:") and float(part[8:]) != 1 for part in extra):
         raise refuse("LightGBM", f"a {extra[0]}", "sigmoid=1")
-    outputs, trees = int(header["num_tree_per_iteration"]), len(values)
+    outputs, trees = _whole(header, "num_tree_per_iteration"), len(values)
+    if "num_class" in header and _whole(header, "num_class") != outputs:
+        raise ValueError(f"num_class is {header['num_class']}, num_tree_per_iteration {outputs}")
     if not 0 < outputs <= max(trees, 1) or trees % outputs:
         raise ValueError(f"{trees} trees for {outputs} outputs")
     return BoostedTrees(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ CATEGORICAL, MISSING_LEFT, ZERO_MISSING, NAN_MISSING = 1, 2, 4, 8  # bits of `ki
 ZERO = 1e-35  # LightGBM takes numbers up to this for zero
 LARGEST = float(np.finfo(np.float32).max)  # LightGBM and XGBoost train on float32 targets: no leaf value is larger
 WORD = 32  # categories in one number of `bits`
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # what damage causes
 SHOWN = 200  # at most so many characters of an error about a damaged file, which may repeat much of the file
 
 
@@ -135,11 +137,33 @@ def damage_refused(source: str, library: str) -> Iterator[None]:
         yield
     except RueError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (*DAMAGE, MemoryError) as error:
         fault = f"{type(error).__name__}: {error}"[:SHOWN]
         raise ModelError(
             f"{source} is no {library} model, or a damaged one ({fault}); save it again with booster.save_model"
         ) from error
+
+
+@contextmanager
+def place_named(place: str) -> Iterator[None]:
+    """Name the place in a file, such as a tree, in the errors that damage there causes."""
+    try:
+        yield
+    except RueError:
+        raise
+    except DAMAGE as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
+@contextmanager
+def file_named(path: Path) -> Iterator[None]:
+    """Name the file in every error of `rue`."""
+    try:
+        yield
+    except RueError as error:
+        if path.name in str(error):
+            raise
+        raise type(error)(f"{path.name}: {error.finding}", error.advice) from error
 
 
 def _need(holds: bool | NDArray[np.bool_], fault: str) -> None:

@@ -1,6 +1,7 @@
 """The adapter for XGBoost: boosters, estimators, and JSON or UBJSON model files, which are read without XGBoost."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,16 @@ from rue.core.model import Model
 from rue.core.schema import remembered
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.tables import numbers, stored
-from rue.models.trees.stored_tree import MISSING_LEFT, NAN_MISSING, StoredTree, bounded, damage_refused, leaves
+from rue.models.trees.stored_tree import (
+    MISSING_LEFT,
+    NAN_MISSING,
+    StoredTree,
+    bounded,
+    damage_refused,
+    file_named,
+    leaves,
+    place_named,
+)
 from rue.models.trees.tree_estimator import (
     LossChoice,
     TreeSource,
@@ -37,7 +47,8 @@ JsonObject = Mapping[str, Any]
 def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     """An XGB estimator, a Booster, or the path of a JSON or UBJSON model file."""
     if isinstance(model, str | Path):
-        return _of_file(Path(model), loss, l2)
+        with file_named(Path(model)):
+            return _of_file(Path(model), loss, l2)
     estimator = hasattr(model, "get_booster")
     if estimator and not model.__sklearn_is_fitted__():
         raise ModelError(f"{type(model).__name__} is not fitted; call fit before the audit")
@@ -72,12 +83,15 @@ def _matrix(booster: Any, raw: Any) -> Any:
 
 def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
     with damage_refused(path.name, "XGBoost"):
-        data = stored(path)
+        data = stored(path, b"{")
         learner = (decode(data) if path.suffix == ".ubj" else json.loads(data, object_pairs_hook=_object))["learner"]
-        width, names = int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names", [])
+        width, names = _whole(learner["learner_model_param"], "num_feature"), learner.get("feature_names", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("feature_names is no list of names")
-        trees = [_tree(tree, width) for tree in _trees(learner)]
+        trees = []
+        for number, tree in enumerate(_trees(learner)):
+            with place_named(f"tree {number}"):
+                trees.append(_tree(tree, width))
         ensemble = _ensemble(learner, [tree.values for tree in trees], {}, loss)
 
     def leaf(raw: Any) -> NDArray[Any]:
@@ -98,6 +112,12 @@ def _trees(learner: JsonObject) -> Sequence[JsonObject]:
     if booster["name"] != "gbtree":
         raise refuse("XGBoost", f"booster={booster['name']!r}", 'booster="gbtree"')
     trees: Sequence[JsonObject] = booster["model"]["trees"]
+    announced = _whole(booster["model"]["gbtree_model_param"], "num_trees")
+    if announced != len(trees):
+        raise ValueError(f"num_trees announces {announced} trees, the file has {len(trees)}")
+    rounds = np.asarray(booster["model"].get("iteration_indptr", [0, len(trees)]))
+    if [*rounds[:1], *rounds[-1:]] != [0, len(trees)] or (np.diff(rounds) < 0).any():
+        raise ValueError("iteration_indptr leaves trees out")
     if any(int(tree["tree_param"].get("size_leaf_vector", 1)) > 1 for tree in trees):
         raise refuse("XGBoost", 'multi_strategy="multi_output_tree"', 'multi_strategy="one_output_per_tree"')
     return trees
@@ -110,6 +130,11 @@ def _tree(tree: JsonObject, width: int) -> StoredTree:
             "the file has categorical splits, which are not read from files; load it with XGBoost and wrap the Booster"
         )
     left, right = _children(tree)
+    missing_left = _array(tree, "default_left", np.int64)
+    if not np.isin(missing_left, (0, 1)).all():
+        raise ValueError("default_left has numbers beside 0 and 1")
+    if _whole(tree["tree_param"], "num_nodes") != len(left):
+        raise ValueError(f"num_nodes announces {tree['tree_param']['num_nodes']} nodes, the tree has {len(left)}")
     split = left >= 0
     number = np.where(split, np.cumsum(split) - 1, ~(np.cumsum(~split) - 1))
     threshold = _array(tree, "split_conditions", np.float32)[split]
@@ -118,7 +143,7 @@ def _tree(tree: JsonObject, width: int) -> StoredTree:
         right=number[right[split]],
         feature=_array(tree, "split_indices", np.int64)[split],
         threshold=np.nextafter(threshold, np.float32(-np.inf)).astype(np.float64),
-        kind=np.where(_array(tree, "default_left", np.int64)[split] != 0, NAN_MISSING | MISSING_LEFT, NAN_MISSING),
+        kind=np.where(missing_left[split] == 1, NAN_MISSING | MISSING_LEFT, NAN_MISSING),
         values=_leaf_values(tree),
         width=width,
     )
@@ -136,6 +161,13 @@ def _leaf_values(tree: JsonObject) -> Array:
     return _array(tree, "split_conditions", np.float32)[_children(tree)[0] < 0].astype(np.float64)
 
 
+def _whole(parts: JsonObject, name: str) -> int:
+    """A count, which the file has as text."""
+    if not isinstance(parts[name], str) or re.fullmatch(r"[0-9]{1,9}", parts[name]) is None:
+        raise ValueError(f"{name} is {str(parts[name])[:20]!r}, no whole number")
+    return int(parts[name])
+
+
 def _array(tree: JsonObject, name: str, dtype: type[np.generic]) -> NDArray[Any]:
     """Numbers (nodes,) that `dtype` can hold; a number too large for float32 becomes infinite."""
     array = np.asarray(tree[name])
@@ -150,7 +182,7 @@ def _ensemble(
 ) -> BoostedTrees:
     objective: str = learner["objective"]["name"]
     shape = learner["learner_model_param"]
-    outputs = max(1, int(shape["num_class"]))
+    outputs = max(1, _whole(shape, "num_class"))
     if int(shape.get("num_target", 1)) > 1:
         raise refuse("XGBoost", "several targets", "one estimator for each target")
     loss = loss_of(objective, _losses(learner["objective"]), given, "XGBoost")
@@ -172,6 +204,8 @@ def _ensemble(
 def _margin(base_score: str, objective: str) -> Array:
     """The base score as an output; the file has it as a prediction, except for several classes."""
     parts = np.ravel(json.loads(base_score)).tolist()
+    if any(isinstance(part, int) and abs(part) >= 2**63 for part in parts):  # XGBoost's reader wraps it around
+        raise ValueError(f"base_score {base_score[:40]} is beyond 64 bits")
     score = np.array([bounded(part) for part in parts], dtype=np.float32).astype(np.float64)
     logistic = objective in ("binary:logistic", "reg:logistic")
     if not logistic and objective not in ("count:poisson", "reg:gamma", "reg:tweedie"):
