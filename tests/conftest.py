@@ -31,6 +31,7 @@ JOBS = {
     "training": (
         "laws/test_integrated_laws.py",
         "test_attacks.py",
+        "test_trials.py",
         "test_deep_ensemble.py",
         "test_ecosystem.py",
         "test_estimator_audits.py",

@@ -4,7 +4,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from attacks import mistakes, models, tables, training
+from attacks import mistakes, models, tables, training, trial_a, trial_b, trial_c
 from attacks.attack import Attack, Outcome, Right, tried
 
 SECTIONS: dict[str, list[Attack]] = {
@@ -12,8 +12,54 @@ SECTIONS: dict[str, list[Attack]] = {
     **tables.SECTIONS,
     **training.SECTIONS,
     **models.SECTIONS,
+    **trial_a.SECTIONS,
+    **trial_b.SECTIONS,
+    **trial_c.SECTIONS,
 }
+
+# Found by the independent trials, and not mended yet: tests expect them to fail, the page says so.
+OPEN = frozenset(
+    {
+        "An attribute of the module does not survive a copy",
+        "Targets are in another currency, a tenth higher",
+        "Targets are logarithms of base 2, and training had natural ones",
+        "A class weight is negative",
+        "Labels were smoothed in training, and it is not stated",
+        "A centre is stated, and training was pulled to zero",
+        "Training was pulled to a centre, which is not stated",
+        "A loader reads a stream without an end",
+        "There are more columns than rows, to least squares",
+        "LightGBM was trained with weights that nobody states",
+        "XGBoost was trained with weights that nobody states",
+        "The target is left among the features, of least squares",
+        "The target is left among the features, of LightGBM",
+        "The target is left among the features, of a forest",
+        "CatBoost ranks",
+        "Groups are a Series whose index is in another order than that of the rows",
+        "Held-out rows come from far outside of the training rows",
+        "Held-out rows of a classifier are of one class",
+        "Held-out labels are swapped, yes for no",
+        "A policy is chosen on the training rows",
+        "A policy is chosen on held-out rows that are there ten times each",
+        "Wrong classes are counted in a regression",
+        "A negative number of units is to be kept",
+        "Training arrays are set to zero, then a prediction is explained",
+        "Two audits are compared by ==",
+        "A target of log_prob is missing",
+        "No score is drawn",
+        "One row is drawn",
+        "Deviations to draw are all zero",
+        "Thirds of rows with one score are drawn",
+        "The kernel is drawn of an audit and not of an explanation",
+        "A report is saved into a folder without a name",
+        "Names of audited rows are there twice",
+        "A report is made with the checks of another auditor",
+        "Copies of rows are augmented by noise of a thousandth",
+        "The damping is 1e12, beside which the data do not count",
+    }
+)
 ATTACKS = [attack for section in SECTIONS.values() for attack in section]
+TRIALS = [a for trial in (trial_a, trial_b, trial_c) for section in trial.SECTIONS.values() for a in section]
 KINDS = {"Refused": "refused", "Warned": "warned of", "Right": "right"}
 
 
@@ -32,11 +78,14 @@ def page() -> str:
         "difference, by an oracle that is named. All are tested; after each the module and the random state are as\n"
         "they were. They are data in `tests/attacks`: one more is one more entry. `python tests/attacks/page.py`\n"
         "rewrites this page.\n\n"
-        "| what it is about | refused | warned of | right |\n|---|---|---|---|\n"
+        "The sections called independent trial were written from the public pages alone, after the rest was mended. Of\n"
+        "their 689 entries the first run gave 280 right, 233 refused, 55 warned of, **71 silently wrong and 26 raw\n"
+        "errors**; 24 were arguable or slow. Most of those are mended; the others are marked **open** below.\n\n"
+        "| what it is about | refused | warned of | right | open |\n|---|---|---|---|---|\n"
     )
     for name, section in SECTIONS.items():
-        counts = Counter(type(attack.expected).__name__ for attack in section)
-        text += f"| {name} | {' | '.join(str(counts[kind]) for kind in KINDS)} |\n"
+        counts = Counter("" if attack.name in OPEN else type(attack.expected).__name__ for attack in section)
+        text += f"| {name} | {' | '.join(str(counts[kind]) for kind in (*KINDS, ''))} |\n"
     for name, section in SECTIONS.items():
         text += f"\n## {name}\n\n| what is done | what comes of it | in words |\n|---|---|---|\n"
         text += "".join(f"| {_cell(attack.name)} | {_kind(attack)} | {_words(attack)} |\n" for attack in section)
@@ -44,11 +93,15 @@ def page() -> str:
 
 
 def _kind(attack: Attack) -> str:
+    if attack.name in OPEN:
+        return "**open**"
     error = outcome(attack).error
     return f"`{type(error).__name__}`" if error is not None else KINDS[type(attack.expected).__name__]
 
 
 def _words(attack: Attack) -> str:
+    if attack.name in OPEN:
+        return "what is expected does not come of it yet"
     return _cell(attack.expected.by if isinstance(attack.expected, Right) else outcome(attack).said)
 
 

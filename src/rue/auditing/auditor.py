@@ -43,6 +43,8 @@ from rue.explain.explanation import Explanation, Explanations
 from rue.explain.target import explained_number
 from rue.models.answers import check_answers
 
+LOOKED_AT = 2  # training rows that a model is asked for again in every audit, where only its predictions are known
+
 Predict = Callable[[Model, Inputs], Tensor]
 """Predictions (c, k) of networks that a method trained itself."""
 
@@ -73,6 +75,7 @@ class Auditor:
         """Audit new inputs, batch by batch."""
         inputs = self.model.aligned(inputs)
         with untouched():
+            self._refuse_another_model()
             plain, response = self._of_outputs(inputs), self.model.response
             audit = plain if response is None else responded(plain, response, self._encoded)
             answers = self._answers(inputs, plain.outputs)
@@ -82,6 +85,19 @@ class Auditor:
             explainer=partial(self._explain, inputs),
             index=inputs.index if hasattr(inputs, "iloc") else None,
         )
+
+    def _refuse_another_model(self) -> None:
+        """Raise if a model that is known by its predictions says other things of training rows than it did."""
+        X = self.trained.data.source.X
+        if self.model.family.gradients or self.model.estimator is None or isinstance(X, list | tuple):
+            return
+        now = outputs(self.model, self.model.read(X.iloc[:LOOKED_AT] if hasattr(X, "iloc") else X[:LOOKED_AT]))
+        before = outputs(self.model, next(self.trained.data.batches()).inputs)[:LOOKED_AT]
+        if now.shape != before.shape or not torch.allclose(now, before, 1e-4, 1e-6):
+            raise ModelError(
+                "the model does not predict its training rows as it did when the audit was fitted: it was fitted again "
+                "or changed since, so that all evidence is of another model; fit the audit again"
+            )
 
     def _of_outputs(self, inputs: Any) -> Audit:
         """The audit of the model's outputs, before an estimator turns them into predictions."""

@@ -17,7 +17,7 @@ from rue.core.errors import DataError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.schema import fitted_schema
-from rue.models.admission import admit, admit_again
+from rue.models.admission import admit, admit_again, admit_labels
 
 BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
@@ -105,6 +105,8 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     bound = model.bind(inputs, float(weight.sum()), lambda reader: rows(reader).batches())
     first = next(iter(read(bound)))
     admit(bound, *first)
+    if data.y is not None:
+        admit_labels(bound, bound.read_targets(data.y))
     few = slice(0, min(LOOKED_AT, _length(first[0])))
     if not isinstance(data.X, Dataset | DataLoader | Mapping | tuple | list):
         admit_again(bound, data.X.iloc[few] if hasattr(data.X, "iloc") else data.X[few], take(first[0], few))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rue.core.concepts import Inputs
-from rue.core.errors import ModelError, RueError, ShapeError
+from rue.core.errors import DataError, ModelError, RueError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves, take
 from rue.models.answers import check_answers
@@ -101,6 +101,16 @@ def _admit_logits(model: Model, outputs: Tensor) -> None:
         raise ModelError(
             "the outputs of every row sum to one: they are probabilities, and the loss wants logits; leave the last "
             "softmax out, or give a callable loss of probabilities"
+        )
+
+
+def admit_labels(model: Model, labels: Any) -> None:
+    """Refuse the labels of all training rows where they are of one class: nothing was learnt of the others."""
+    first = leaves(labels)[0]
+    if model.family.decision is not None and len(torch.unique(first.reshape(len(first), -1), dim=0)) < 2:
+        raise DataError(
+            f"all {len(first)} training labels are of one class: no audit can say how sure the model may be of it; "
+            "give rows of two classes or more"
         )
 
 

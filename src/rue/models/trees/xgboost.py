@@ -94,11 +94,13 @@ def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
                 trees.append(_tree(tree, width))
         ensemble = _ensemble(learner, [tree.values for tree in trees], {}, loss)
 
-    def leaf(raw: Any) -> NDArray[Any]:
-        return leaves(trees, numbers(raw, np.float32), path.name)
-
+    leaf = partial(_stored_leaves, trees, path.name)
     facts = {"library": f"XGBoost, from {path.name}"}
     return tree_estimator(ensemble, TreeSource(leaf, facts=facts, schema=remembered(names)), l2)
+
+
+def _stored_leaves(trees: list[StoredTree], name: str, raw: Any) -> NDArray[Any]:
+    return leaves(trees, numbers(raw, np.float32), name)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
