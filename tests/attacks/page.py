@@ -78,8 +78,8 @@ def page() -> str:
         "difference, by an oracle that is named. All are tested; after each the module and the random state are as\n"
         "they were. They are data in `tests/attacks`: one more is one more entry. `python tests/attacks/page.py`\n"
         "rewrites this page.\n\n"
-        "The sections called independent trial were written from the public pages alone, after the rest was mended. Of\n"
-        "their 689 entries the first run gave 280 right, 233 refused, 55 warned of, **71 silently wrong and 26 raw\n"
+        "The sections called independent trial were written from the public pages alone, after the rest was mended.\n"
+        "Of their 689 entries the first run gave 280 right, 233 refused, 55 warned of, **71 silently wrong and 26 raw\n"
         "errors**; 24 were arguable or slow. Most of those are mended; the others are marked **open** below.\n\n"
         "| what it is about | refused | warned of | right | open |\n|---|---|---|---|---|\n"
     )

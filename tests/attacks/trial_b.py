@@ -1238,7 +1238,7 @@ CLASSES = [
             classes()[classes() == 1],
             numbers()[2],
         ),
-        Warned("training fit"),
+        Refused(RueError, "one class"),
     ),
     Attack(
         "A forest was trained on one class",
@@ -1505,7 +1505,7 @@ BOOSTED: dict[str, Callable[[], Any]] = {
     "A network held rows out to stop by": network,
     "Estimators are stacked": stacked,
     "A dummy says the mean": DummyRegressor,
-    "Lasso has thrown every column out": lambda: Lasso(alpha=1e4),
+    "Lasso has thrown every column out": lambda: Lasso(alpha=1e4, random_state=0),
     "A forest takes half of the rows for each tree": lambda: RandomForestRegressor(40, max_samples=0.5, random_state=0),
     "LightGBM learns the upper decile": lambda: boosted(objective="quantile", alpha=0.9, n_estimators=50),
     "CatBoost learns the upper decile": lambda: cat(loss_function="Quantile:alpha=0.9", iterations=60),
