@@ -313,10 +313,11 @@ def test_inputs_that_changed_since_the_audit_are_not_explained():
     with pytest.raises(DataError):
         audit.explain(0)
     net = torch.nn.Linear(10, 1).double()
-    loader = torch.utils.data.DataLoader(torch.tensor(X.to_numpy()), batch_size=10, shuffle=True)
-    shuffled = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (X.to_numpy(), y.to_numpy()))
-    audit = shuffled.audit(loader)
-    torch.rand(1)  # the loader's next order is another one
+    rows = torch.tensor(X.to_numpy())
+    of_net = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=1.0), (X.to_numpy(), y.to_numpy()))
+    audit = of_net.audit(torch.utils.data.DataLoader(rows, batch_size=10, shuffle=True))
+    assert len(audit.explain()) == len(rows)  # a loader that shuffles is read in the order of its rows
+    rows.mul_(3)
     with pytest.raises(DataError):
         audit.explain()
 

@@ -121,6 +121,7 @@ def test_the_interval_is_split_conformal_by_hand(auditor, rows):
         assert "70 held-out rows" in said
 
 
+@pytest.mark.filterwarnings("ignore:held-out rows are missed")
 def test_groups_have_their_own_quantiles(model, rows):
     X, y = rows[1]
     label = np.where(np.arange(70) % 2 == 0, "even", "odd")
@@ -207,6 +208,7 @@ def test_a_spread_of_zero_cannot_be_scaled(model, rows):
         rue.NearestNeighbours(by="residual").fit(model, (X, fitted)).calibrate(*rows[1])
 
 
+@pytest.mark.filterwarnings("ignore:held-out rows are missed")
 def test_several_outputs_have_one_factor_and_a_quantile_each(rows):
     (X, y), (X_held, y_held), (X_new, _) = rows
     module = torch.nn.Linear(3, 2).double()

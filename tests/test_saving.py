@@ -147,4 +147,4 @@ def test_only_one_function_writes_files():
         for path in (*root.rglob("*.py"), *(root.parent / "paper" / "src").rglob("*.py"))
         if any(word in path.read_text() for word in (".write_text(", ".write_bytes(", '.open("w', '.open("x'))
     ]
-    assert found == ["files.py"]
+    assert sorted(found) == ["files.py", "package_index.py"]  # the latter in a program that it hands to pip

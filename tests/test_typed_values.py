@@ -40,7 +40,7 @@ def test_intervals_say_what_they_promise(auditor):
     assert plain.interval(by="full conformal").guarantee.promise == "approximate"
     assert plain.interval(by="distribution").guarantee.promise == "none"
     assert auditor.calibrate(X + 0.01, y + 0.1).audit(X).interval().guarantee.promise == "guaranteed"
-    assert auditor.validated((X, y + 0.1)).audit(X).interval().guarantee.promise == "approximate"
+    assert auditor.validated((X + 0.01, y + 0.1)).audit(X).interval().guarantee.promise == "approximate"
 
 
 def test_the_promise_of_several_outputs_outlives_the_remark():

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rue.auditing.assessment import Assessment, Assessor, ClassShares, Collected, Members
 from rue.auditing.held_out import HeldOutClasses, held_out, held_out_classes, pair, surprise
+from rue.auditing.in_use import refuse_another_model, refuse_rows_in_use, repeated
 from rue.auditing.kinds import Classes, Numbers
 from rue.auditing.meaning import Meaning
 from rue.auditing.predictive import Predictive
@@ -23,9 +24,8 @@ from rue.auditing.result import Audit
 from rue.auditing.spread import Spread
 from rue.auditing.trained import Trained
 from rue.checks.asked import asked
-from rue.checks.check import Check, CheckUp
+from rue.checks.check import CheckUp
 from rue.checks.check_up import check_up
-from rue.checks.duplicates import rows_met_again, share_repeated
 from rue.checks.subject import Audited, Subject
 from rue.core.arrays import Array
 from rue.core.classify import averaged, epistemic, flip_probability, probability
@@ -42,8 +42,6 @@ from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
 from rue.explain.target import explained_number
 from rue.models.answers import check_answers
-
-LOOKED_AT = 2  # training rows that a model is asked for again in every audit, where only its predictions are known
 
 Predict = Callable[[Model, Inputs], Tensor]
 """Predictions (c, k) of networks that a method trained itself."""
@@ -75,7 +73,7 @@ class Auditor:
         """Audit new inputs, batch by batch."""
         inputs = self.model.aligned(inputs)
         with untouched():
-            self._refuse_another_model()
+            refuse_another_model(self.model, self.trained.data)
             plain, response = self._of_outputs(inputs), self.model.response
             audit = plain if response is None else responded(plain, response, self._encoded)
             answers = self._answers(inputs, plain.outputs)
@@ -85,19 +83,6 @@ class Auditor:
             explainer=partial(self._explain, inputs),
             index=inputs.index if hasattr(inputs, "iloc") else None,
         )
-
-    def _refuse_another_model(self) -> None:
-        """Raise if a model that is known by its predictions says other things of training rows than it did."""
-        X = self.trained.data.source.X
-        if self.model.family.gradients or self.model.estimator is None or isinstance(X, list | tuple):
-            return
-        now = outputs(self.model, self.model.read(X.iloc[:LOOKED_AT] if hasattr(X, "iloc") else X[:LOOKED_AT]))
-        before = outputs(self.model, next(self.trained.data.batches()).inputs)[:LOOKED_AT]
-        if now.shape != before.shape or not torch.allclose(now, before, 1e-4, 1e-6):
-            raise ModelError(
-                "the model does not predict its training rows as it did when the audit was fitted: it was fitted again "
-                "or changed since, so that all evidence is of another model; fit the audit again"
-            )
 
     def _of_outputs(self, inputs: Any) -> Audit:
         """The audit of the model's outputs, before an estimator turns them into predictions."""
@@ -149,30 +134,15 @@ class Auditor:
         conformal, by group if the held-out rows have groups; for a classifier, `audit.prediction_set` does.
         """
         calibrated = self._held_out(X, y, group, stopping=False)
-        self._refuse_rows_in_use(X)
+        refuse_rows_in_use(self.model, self.trained.data, self.stopped_by, X)
         return calibrated
 
     def validated(self, validation: Any) -> "Auditor":
         """Like `calibrate`, with validation rows (X, y) on which training may have been stopped early."""
         X, y = pair(validation)
         validated = self._held_out(X, y, None, stopping=True)
-        self._refuse_rows_in_use(X)
+        refuse_rows_in_use(self.model, self.trained.data, self.stopped_by, X)
         return replace(validated, stopped_by=X)
-
-    def _refuse_rows_in_use(self, X: Any) -> None:
-        """Raise if more of these rows were trained on, or stopped training, than chance explains."""
-        held = Audited.of(X)
-        earlier: dict[str, Iterable[Inputs]] = {"training": (batch.inputs for batch in self.trained.data.batches())}
-        if self.stopped_by is not None:
-            earlier["validation"] = input_batches(self.stopped_by, self.model)
-        for called, rows in earlier.items():
-            found = rows_met_again(held, rows, self.model, called)
-            if isinstance(found, Check) and found.light == "red":
-                raise DataError(
-                    f"{found.value:.0%} of the held-out rows have the features of a {called} row, the first "
-                    f"being row {found.rows[0]}: intervals by rows that the model or its audit was made with guarantee "
-                    "nothing; hold other rows out"
-                )
 
     def _again_calibrated(self, y: Any) -> Facts:
         """The facts with another fingerprint: scores differ from those before."""
@@ -180,21 +150,11 @@ class Auditor:
         before = str(self.facts.get("auditor", ""))
         return {**self.facts, "auditor": blake2b(f"{before} {held.tolist()}".encode(), digest_size=8).hexdigest()}
 
-    def _repeated(self, X: Any) -> tuple[str, ...]:
-        """A warning where held-out rows are there several times: each would count as a row of its own."""
-        share = share_repeated(Audited.of(X), (batch.inputs for batch in self.trained.data.batches()), self.model)
-        if not share:
-            return ()
-        return (
-            f"{share:.0%} of the held-out rows equal another one of them: each counts as a row of its own, so that "
-            "intervals promise more than they hold; take the copies out, or hold other rows out",
-        )
-
     def _held_out(self, X: Any, y: Any, group: Any, stopping: bool) -> "Auditor":
         if self.model.family.decision is not None:
             plain = self.audit(X)
             classes = held_out_classes(plain, y, group, stopping)
-            texts = self._repeated(X)
+            texts = repeated(self.model, self.trained.data, X)
             facts = {**self._again_calibrated(y), "held_out": len(plain), "warnings": (*self.facts["warnings"], *texts)}
             for text in texts:
                 warnings.warn(text, RueWarning, stacklevel=4)
@@ -202,7 +162,7 @@ class Auditor:
         plain = replace(self, predictive=replace(self.predictive, held_out=None))._of_outputs(X)
         targets = y if self.model.response is None else self._encoded(y).reshape(plain.prediction.shape)
         measured = held_out(plain, targets, group, stopping)
-        texts = (*surprise(plain, targets), *self._repeated(X))
+        texts = (*surprise(plain, targets), *repeated(self.model, self.trained.data, X))
         for text in texts:
             warnings.warn(text, RueWarning, stacklevel=4)
         facts = {**self._again_calibrated(y), "held_out": len(plain), "warnings": (*self.facts["warnings"], *texts)}

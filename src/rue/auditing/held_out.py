@@ -71,7 +71,7 @@ def pair(validation: Any) -> tuple[Any, Any]:
 
 
 def surprise(audit: Audit, y: Any) -> tuple[str, ...]:
-    """A warning if the errors on validation rows are much larger than expected."""
+    """A warning if the errors on held-out rows are much larger than expected."""
     errors = audit.errors(y)
     times = np.sqrt(
         (errors**2).mean(axis=0) / np.diagonal(np.asarray(audit.total_covariance), axis1=1, axis2=2).mean(0)
@@ -79,7 +79,7 @@ def surprise(audit: Audit, y: Any) -> tuple[str, ...]:
     if float(times.max()) <= SURPRISING:
         return ()
     return (
-        f"validation rows are missed by {float(times.max()):.3g} times what the training rows led to expect: are their "
+        f"held-out rows are missed by {float(times.max()):.3g} times what the training rows led to expect: are their "
         "targets in the units of training (standardised, if they were), in the order of the rows, and the rows like "
         "those of training? Expected errors follow them",
     )

@@ -205,7 +205,7 @@ class Audit:
         chosen = {"row": row, "output": output, "top": top}
         for name, value in chosen.items():
             if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
-                raise SettingError(f"{name} must be one whole number, such as 0 for the first, got {value!r}")
+                raise SettingError(f"{name} must be a whole number, such as 0 for the first, got {value!r}")
         if top < 1:
             raise SettingError(f"top is {top}, expected at least one training row or group for each prediction")
         return self.explainer(self, row, output, top, noun)

@@ -1,0 +1,58 @@
+"""Is it still the model that was fitted, and are held-out rows neither in use already nor there several times?"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from rue.checks.check import Check
+from rue.checks.duplicates import rows_met_again, share_repeated
+from rue.checks.subject import Audited
+from rue.core.concepts import Inputs
+from rue.core.derivatives import outputs
+from rue.core.errors import DataError, ModelError
+from rue.core.model import Model
+from rue.data.rows import Rows, input_batches
+
+LOOKED_AT = 2  # training rows that a model is asked for again in every audit, where only its predictions are known
+
+
+def refuse_another_model(model: Model, data: Rows) -> None:
+    """Raise if a model that is known by its predictions says other things of training rows than it did."""
+    X = data.source.X
+    if model.family.gradients or model.estimator is None or isinstance(X, list | tuple):
+        return
+    now = outputs(model, model.read(X.iloc[:LOOKED_AT] if hasattr(X, "iloc") else X[:LOOKED_AT]))
+    before = outputs(model, next(data.batches()).inputs)[:LOOKED_AT]
+    if now.shape != before.shape or not torch.allclose(now, before, 1e-4, 1e-6):
+        raise ModelError(
+            "the model does not predict its training rows as it did when the audit was fitted: it was fitted again "
+            "or changed since, so that all evidence is of another model; fit the audit again"
+        )
+
+
+def refuse_rows_in_use(model: Model, data: Rows, stopped_by: Any, X: Any) -> None:
+    """Raise if more of these rows were trained on, or stopped training, than chance explains."""
+    held = Audited.of(X)
+    earlier: dict[str, Iterable[Inputs]] = {"training": (batch.inputs for batch in data.batches())}
+    if stopped_by is not None:
+        earlier["validation"] = input_batches(stopped_by, model)
+    for called, rows in earlier.items():
+        found = rows_met_again(held, rows, model, called)
+        if isinstance(found, Check) and found.light == "red":
+            raise DataError(
+                f"{found.value:.0%} of the held-out rows have the features of a {called} row, the first being row "
+                f"{found.rows[0]}: intervals by rows that the model or its audit was made with guarantee nothing; hold "
+                "other rows out"
+            )
+
+
+def repeated(model: Model, data: Rows, X: Any) -> tuple[str, ...]:
+    """A warning where held-out rows are there several times: each would count as a row of its own."""
+    share = share_repeated(Audited.of(X), (batch.inputs for batch in data.batches()), model)
+    if not share:
+        return ()
+    return (
+        f"{share:.0%} of the held-out rows equal another one of them: each counts as a row of its own, so that "
+        "intervals promise more than they hold; take the copies out, or hold other rows out",
+    )
