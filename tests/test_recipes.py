@@ -285,7 +285,10 @@ def test_class_weights_are_counted_over_all_batches_of_a_loader_and_through_an_e
     theirs = gradient(penalised(net, criterion(net(X), y)), net)
     assert_proportional(our_gradient(model, loader), theirs)
     labelled = replace(
-        model, boundary=EstimatorBoundary(model.boundary, lambda x: x, lambda x: x, encode=lambda names: names - 10)
+        model,
+        boundary=EstimatorBoundary(
+            model.boundary, lambda x: x, lambda x: net(x).detach().numpy(), encode=lambda names: names - 10
+        ),
     )
     _, bound = training_rows((X, y + 10), labelled)
     assert bound.describe()["penalty_scale"] == pytest.approx(4 * 5.5)

@@ -159,6 +159,7 @@ def test_what_is_read_is_never_written_over(trees):
     assert not (trees / "trees.html").exists()
 
 
+@pytest.mark.filterwarnings("ignore:cells")
 def test_words_are_categories_of_the_training_table_in_both_tables(folder):
     import lightgbm
 

@@ -195,6 +195,7 @@ def test_a_loss_and_a_penalty_may_be_said():
     net = fitted(NeuralNetRegressor, y, criterion=nn.L1Loss)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "training fit")
         audit = METHOD.fit(rue.wrap(net, loss="huber", l2=0.1), (X, y)).audit(X_new)
     np.testing.assert_allclose(audit.std, by_hand(net, "huber", 0.1, y).std, rtol=1e-5)
 

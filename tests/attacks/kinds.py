@@ -120,7 +120,7 @@ BUILT: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
     "LogisticRegression": lambda: (make_pipeline(StandardScaler(), LogisticRegression()), {}),
     "a random forest": lambda: (RandomForestRegressor(30, random_state=0), {}),
     "extra trees": lambda: (ExtraTreesRegressor(30, random_state=0), {"refit": False}),
-    "HistGradientBoosting": lambda: (HistGradientBoostingRegressor(max_iter=30), {"refit": False}),
+    "HistGradientBoosting": lambda: (HistGradientBoostingRegressor(max_iter=30, random_state=0), {"refit": False}),
     "LightGBM": _lightgbm,
     "XGBoost": _xgboost,
     "CatBoost": _catboost,

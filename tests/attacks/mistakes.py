@@ -931,7 +931,7 @@ DATA = [
         "Some entries of an array are masked",
         lambda: fit(data=(np.ma.masked_greater(X.numpy(), 1.0), y)),
         DataError,
-        r"(?i)mask.*(drop|impute)",
+        r"(?i)masked.*filled",
     ),
     refused(
         "The inputs are complex",

@@ -543,7 +543,9 @@ ESTIMATORS = [
         )
         for name, build in {
             "ExtraTreesRegressor": lambda: _with_settings(ExtraTreesRegressor(30, random_state=0), max_depth=1),
-            "HistGradientBoostingRegressor": lambda: _with_settings(HistGradientBoostingRegressor(), max_iter=2),
+            "HistGradientBoostingRegressor": lambda: _with_settings(
+                HistGradientBoostingRegressor(random_state=0), max_iter=2
+            ),
             "LGBMRegressor": lambda: _lightgbm(n_estimators=2, num_leaves=2),
         }.items()
     ),

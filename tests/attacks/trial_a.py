@@ -1564,7 +1564,7 @@ OPTIMIZERS = [
         said("the predictions, and ridge regression in closed form", lambda audit: _centred(audit)),
     ),
     Attack(
-        "Validation rows are the training rows",
+        "Validation rows are the training rows of a network",
         lambda: stated(net(), loss="squared_error", l2=L2, validation=table()[:2]),
         Refused(RueError, "training row"),
     ),

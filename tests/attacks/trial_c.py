@@ -442,7 +442,7 @@ def folds(count, rows=N, **told) -> rue.Audit:
 
 
 LEFT_OUT = [
-    Attack("Validation rows are the training rows", lambda: validated(*train()), Refused(DataError, "train")),
+    Attack("Validation rows are the training rows of a tree", lambda: validated(*train()), Refused(DataError, "train")),
     Attack(
         "Validation rows are the training rows in single precision",
         lambda: validated(train()[0].astype(np.float32), train()[1].astype(np.float32)),
