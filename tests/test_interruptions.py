@@ -97,6 +97,14 @@ def alarm():
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture(autouse=True)
+def usual_handler():
+    """Ctrl-C raises KeyboardInterrupt, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Pressed(nn.Linear):
     """Ctrl-C is pressed in the middle of its forward pass, which counts how often it came to its end."""
 
