@@ -75,9 +75,9 @@ def page() -> str:
         "# Mistakes, and what comes of them\n\n"
         f"{len(ATTACKS)} things that people do to an audit. Each is refused with a sentence that says what was found\n"
         'and what to do, or warned of (the sentence stands in `audit.facts["warnings"]` too), or it makes no\n'
-        "difference, by an oracle that is named. All are tested; after each the random state is as it was, and outside\n"
-        "of the trials the module too. They are data in `tests/attacks`: one more is one more entry. `python tests/attacks/page.py`\n"
-        "rewrites this page.\n\n"
+        "difference, by an oracle that is named. All are tested; after each the random state is as it was, and\n"
+        "outside of the trials the module too. They are data in `tests/attacks`: one more is one more entry.\n"
+        "`python tests/attacks/page.py` rewrites this page.\n\n"
         "The sections called independent trial were written from the public pages alone, after the rest was mended.\n"
         "Of their 689 entries the first run gave 280 right, 233 refused, 55 warned of, **71 silently wrong and 26 raw\n"
         "errors**; 24 were arguable or slow. Most of those are mended; the others are marked **open** below.\n\n"
