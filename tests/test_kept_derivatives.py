@@ -38,7 +38,7 @@ def made(monkeypatch):
 
         return call
 
-    for kind, name in (("Jacobian", "_derived_jacobian"), ("gradient", "_derived_pull")):
+    for kind, name in (("Jacobian", "derived_jacobian"), ("gradient", "_derived_pull")):
         monkeypatch.setattr(derivatives, name, counted(kind, getattr(derivatives, name)))
     return seen
 

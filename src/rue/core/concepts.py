@@ -42,6 +42,7 @@ class Family:
     stationary: bool = True  # the gradient of loss plus penalty is zero; False for boosting and parameters at bounds
     grown: bool = False  # by boosting: every part corrects those before it, so other rows would grow other parts
     projected: bool = False  # the parameters move along random directions only: an approximation
+    straight: bool = False  # outputs are linear in the parameters, and the Jacobian is what they are made with
     held_fixed: str = ""  # in words: what retraining on other rows would change but re-weighting rows does not
     link: Link | None = None  # the link that libraries use with this loss for regression; None where there is none
 
@@ -99,8 +100,8 @@ class ExampleLoss(Protocol):
         ...
 
 
-class Predictor(Protocol):
-    """A function from parameters and inputs to outputs, and the loss of these outputs."""
+class Mapping(Protocol):
+    """A function from parameters and inputs to outputs."""
 
     @property
     def theta(self) -> Tensor:
@@ -110,6 +111,10 @@ class Predictor(Protocol):
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
         ...
+
+
+class Predictor(Mapping, Protocol):
+    """A function from parameters and inputs to outputs, and the loss of these outputs."""
 
     @property
     def loss(self) -> ExampleLoss:
@@ -150,8 +155,41 @@ class Core(Predictor, Protocol):
         ...
 
 
+class Coordinates(Protocol):
+    """A few combinations of the parameters, z = Pθ (r,), and the Jacobian in them.
+
+    P is random and PᵀP the identity on average, so that products of gradients are kept on average.
+    """
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates, r."""
+        ...
+
+    def jacobian(self, inputs: Inputs) -> Tensor:
+        """∂f/∂z (m, k, r)."""
+        ...
+
+    def project(self, vectors: Tensor) -> Tensor:
+        """The coordinates (..., r) of vectors (..., d)."""
+        ...
+
+    def parts(self, vector: Tensor) -> Iterator[tuple[Tensor, int]]:
+        """A vector (d,) cut into the parameters that are combined with each other, and their coordinates' number."""
+        ...
+
+    def describe(self) -> Facts:
+        """Entries for an audit's facts."""
+        ...
+
+
 class TrainedObjective(Core, Objective, Protocol):
     """A core that minimises an objective."""
+
+    @property
+    def sketched(self) -> Callable[[Inputs, int, int], Coordinates] | None:
+        """Makes coordinates from some rows, a size and a seed; None where gradients have no layers to be read off."""
+        ...
 
     @property
     def centre(self) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev, jvp, vjp, vmap
 
-from rue.core.concepts import Batch, Coupling, Inputs, Objective, Predictor, TrainingSet
+from rue.core.concepts import Batch, Coupling, Inputs, Mapping, Objective, Predictor, TrainingSet
 from rue.core.errors import DerivativeError, NumericalError
 from rue.core.memory import kept, reading
 from rue.core.nested import leaves, map_leaves, take
@@ -45,6 +45,9 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
     def one_by_one(block: Tensor) -> Tensor:
         return torch.stack([model.predict(theta, inputs) for theta in block])
 
+    if model.family.straight:
+        moved = jacobian(model, inputs) @ (thetas - model.theta).T.to(model.theta)  # (c, k, b)
+        return outputs(model, inputs) + moved.permute(2, 0, 1)
     with torch.enable_grad():  # selects kernels that can be vectorised; nothing here requires a gradient
         return _first_that_works(at_once, one_by_one, thetas)
 
@@ -84,7 +87,7 @@ def jacobian(model: Objective, inputs: Inputs) -> Tensor:
     """∂f/∂θ for every row: (c, k, d)."""
     if model.jacobian is not None:
         return model.jacobian(inputs)
-    return kept("Jacobian", model, lambda: _derived_jacobian(model, inputs))
+    return kept("Jacobian", model, inputs, lambda: derived_jacobian(model, inputs))
 
 
 def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
@@ -118,7 +121,8 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
     def by_rows(away: Tensor) -> Tensor:
         return outputs(model, inputs) + jacobian(model, inputs).to(away) @ away
 
-    linearised: Tensor = _first_that_works(at_once, by_rows, theta.to(at) - at)
+    away = theta.to(at) - at
+    linearised: Tensor = by_rows(away) if model.family.straight else _first_that_works(at_once, by_rows, away)
     return linearised
 
 
@@ -133,9 +137,8 @@ def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
     for batch in track("Jacobians", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
         for part in _chunks(batch, _chunk_rows(model, k)):
-            with reading(data, part.rows):
-                rows = jacobian(model, part.inputs)
-            yield part, rows
+            with reading(data, part):
+                yield part, jacobian(model, part.inputs)
 
 
 def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -146,9 +149,8 @@ def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
     for batch in track("gradients", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
         for part in _chunks(batch, _chunk_rows(model, k if k <= FEW else 1)):  # up to FEW outputs Jacobians are made
-            with reading(data, part.rows):
-                gradients = _loss_gradients(model, part)
-            yield part, part.weight.unsqueeze(-1) * gradients.double()
+            with reading(data, part):
+                yield part, part.weight.unsqueeze(-1) * _loss_gradients(model, part).double()
 
 
 def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:
@@ -236,7 +238,7 @@ def _loss_gradients(model: Objective, batch: Batch) -> Tensor:
     gradients = _closed_form_pull(model, batch.inputs, slope)
     if gradients is not None:
         return gradients
-    return kept("gradient", model, lambda: _derived_pull(model, batch.inputs, slope))
+    return kept("gradient", model, batch.inputs, lambda: _derived_pull(model, batch.inputs, slope))
 
 
 def whole(data: TrainingSet) -> Batch:
@@ -245,7 +247,7 @@ def whole(data: TrainingSet) -> Batch:
     return batch
 
 
-def _derived_jacobian(model: Objective, inputs: Inputs) -> Tensor:
+def derived_jacobian(model: Mapping, inputs: Inputs) -> Tensor:
     """The Jacobian (c, k, d) by automatic differentiation."""
 
     def at_once(rows: Inputs) -> Tensor:
@@ -336,11 +338,11 @@ def _finite(derivative: Tensor, of: str) -> Tensor:
     return derivative
 
 
-def _one_row(model: Objective, theta: Tensor, row: Inputs) -> Tensor:
+def _one_row(model: Mapping, theta: Tensor, row: Inputs) -> Tensor:
     return model.predict(theta, map_leaves(lambda leaf: leaf.unsqueeze(0), row)).squeeze(0)
 
 
-def _row_jacobian(model: Objective, row: Inputs) -> Tensor:
+def _row_jacobian(model: Mapping, row: Inputs) -> Tensor:
     """The Jacobian (k, d) of one row, by plain backward passes."""
     with torch.enable_grad():
         theta = model.theta.detach().requires_grad_()

@@ -14,11 +14,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Objective, TrainingSet
+from rue.core.concepts import Batch, Inputs, Objective, TrainingSet
+from rue.core.nested import leaves
 
 UNKNOWN = 2**33  # bytes assumed where the system does not report its memory
-MOST = 2**30  # limit of the cache in bytes for one fit
+MOST = 2**30  # limit of the cache in bytes for one fit on a CPU
 SHARE = 1 / 16  # limit as a part of the free memory: other steps need up to 12 times as much and must find room
+OF_SKETCH = 1 / 4  # the same for sketches, which are small beside what they are made of and take a pass to make again
 
 Kind = Literal["Jacobian", "gradient"]
 
@@ -51,23 +53,25 @@ def derivatives_kept(data: TrainingSet) -> Iterator[None]:
 
 
 @contextmanager
-def reading(data: TrainingSet, rows: slice) -> Iterator[None]:
-    """Declare that derivatives taken inside this block belong to these training rows."""
+def reading(data: TrainingSet, part: Batch) -> Iterator[None]:
+    """Declare that derivatives of these inputs, taken inside this block, belong to these training rows."""
     store = _open.get()
     if store is None or store.data is not data:
         yield
         return
-    before, store.rows = store.rows, rows
+    before, store.part = store.part, part
     try:
         yield
     finally:
-        store.rows = before
+        store.part = before
 
 
-def kept(kind: Kind, model: Objective, make: Callable[[], Tensor]) -> Tensor:
+def kept(kind: Kind, model: Objective, inputs: Inputs, make: Callable[[], Tensor]) -> Tensor:
     """The derivatives of the rows that are being read: cached ones if there are any, else those `make` computes."""
     store = _open.get()
-    return make() if store is None or store.rows is None else store.of(kind, model, store.rows, make)
+    if store is None or store.part is None or leaves(inputs)[0] is not leaves(store.part.inputs)[0]:
+        return make()
+    return store.of(kind, model, store.part.rows, make)
 
 
 @dataclass
@@ -84,7 +88,7 @@ class _Store:
     """All derivatives that are cached for one training set."""
 
     data: TrainingSet
-    rows: slice | None = None  # the rows that are being read
+    part: Batch | None = None  # the rows that are being read
     room: int | None = None  # bytes left in the cache; None until the device is known
     tables: dict[tuple[Kind, int], _Table] = field(default_factory=dict)
 
@@ -95,15 +99,16 @@ class _Store:
             return table.parts[place]
         derivatives = make()
         if table is None:
-            table = self.tables[kind, id(model)] = _Table(model, self._fits(derivatives))
+            table = self.tables[kind, id(model)] = _Table(model, self._fits(derivatives, model.family.straight))
         if table.fits:
             table.parts[place] = derivatives
         return derivatives
 
-    def _fits(self, part: Tensor) -> bool:
+    def _fits(self, part: Tensor, sketch: bool) -> bool:
         """Whether the derivatives of all rows fit, judged by the size of the first part."""
         if self.room is None:
-            self.room = min(MOST, int(SHARE * free_bytes(part.device)))
+            free = free_bytes(part.device)
+            self.room = int(OF_SKETCH * free) if sketch else min(MOST, int(SHARE * free))
         needed = part[:1].nbytes * self.data.n
         if needed > self.room:
             return False

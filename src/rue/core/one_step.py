@@ -146,7 +146,7 @@ def _groups(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -
 def _without(leverages: Tensor, curvature: Tensor, slope: Tensor, sole: Sole = "refuse") -> dict[str, Tensor]:
     """The fields of `LeftOut` from M, Λ (c, s, s) and r (c, s), with all s outputs of a unit left out together."""
     hat = curvature @ leverages
-    alone = torch.linalg.eigvals(hat).real.max(-1).values > 1 - CLOSE
+    alone = _determines_itself(hat)
     if bool(alone.any()) and sole == "refuse":
         raise NumericalError(
             "a row or group has leverage one: without it the model is not determined; add a penalty, or for a variance "
@@ -163,6 +163,15 @@ def _without(leverages: Tensor, curvature: Tensor, slope: Tensor, sole: Sole = "
         "drawn": (leverages @ slope.unsqueeze(-1)).squeeze(-1),
         "share": hat.diagonal(dim1=-2, dim2=-1),
     }
+
+
+def _determines_itself(hat: Tensor) -> Tensor:
+    """Which of the matrices (c, s, s) have an eigenvalue of one; no matrix with a smaller norm has such."""
+    large = torch.linalg.matrix_norm(hat) > 1 - CLOSE
+    found = torch.zeros_like(large)
+    if bool(large.any()):  # on the CPU, because a GPU finds eigenvalues of small matrices one after the other
+        found[large] = (torch.linalg.eigvals(hat[large].cpu()).real.amax(-1) > 1 - CLOSE).to(hat.device)
+    return found
 
 
 def _by_row(values: Tensor, c: int, k: int) -> Tensor:

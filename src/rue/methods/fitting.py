@@ -37,6 +37,7 @@ from rue.core.model import Model
 from rue.core.resample import untouched
 from rue.core.solve.choice import WANTED, Inverted, check_parts, invert, too_large
 from rue.core.solve.projection import Projection
+from rue.core.solve.sketch import Sketch
 from rue.data.cells import SeenCells
 from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens
@@ -256,10 +257,10 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
         rows, bound = training_rows(data, model)
         solver, warned = settings.solver, []
         if solver is None and project and too_large(bound, rows):
-            solver = Projection()
+            solver = Projection() if bound.objective.sketched is None else Sketch()
             warned.append(
                 f"{bound.theta.numel()} parameters and {rows.n} rows are too many for an exact solve: the audit looks "
-                f"along {solver.size} directions of the curvature; give solver=Projection(size) to choose how many"
+                f"along at most {solver.size} directions; give solver= to choose how many, as in {solver!r}"
             )
             warnings.warn(warned[0], RueWarning, stacklevel=4)
         with derivatives_kept(rows):

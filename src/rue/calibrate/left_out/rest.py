@@ -93,7 +93,12 @@ def reweighted(model: Objective, data: TrainingSet, seed: int, draws: int = DRAW
 
 
 def is_linear(model: Objective, data: TrainingSet) -> bool:
-    """Whether outputs are linear in the parameters, so that influence can be used at any leverage."""
+    """Whether outputs are linear in the parameters, so that influence can be used at any leverage.
+
+    A projection of a model tells nothing about that: it stands at zero, and sketches are straight by construction.
+    """
+    if model.family.projected:
+        return False
     inputs = take(next(iter(data.batches())).inputs, slice(0, FEW))
     twice = 2 * model.theta
     with torch.no_grad():

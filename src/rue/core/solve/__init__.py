@@ -6,6 +6,7 @@ from rue.core.solve.dense import Cholesky, Eigen
 from rue.core.solve.dual import Dual
 from rue.core.solve.projection import Projection
 from rue.core.solve.pseudo_inverse import PseudoInverse
+from rue.core.solve.sketch import Sketch
 
 __all__ = [
     "Cholesky",
@@ -17,5 +18,6 @@ __all__ = [
     "NoDamping",
     "Projection",
     "PseudoInverse",
+    "Sketch",
     "SmallestEigenvalue",
 ]

@@ -87,6 +87,8 @@ class Projection:
 class ProjectedObjective:
     """An objective along random directions: z (r,) instead of theta (d,)."""
 
+    sketched: ClassVar[None] = None
+
     inner: TrainedObjective
     theta: Tensor = field(repr=False)  # zeros (r,)
     directions: Tensor = field(repr=False)  # (r − f, d)
@@ -108,7 +110,7 @@ class ProjectedObjective:
         def make() -> Tensor:
             return torch.cat([pushed(self.inner, inputs, block) for block in self._blocks()], dim=-1)
 
-        return kept("Jacobian", self, make)
+        return kept("Jacobian", self, inputs, make)
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½‖z − centre‖²: the directions are orthonormal in the units of the penalty."""

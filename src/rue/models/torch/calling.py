@@ -104,17 +104,20 @@ def _exported(program: ExportedProgram) -> nn.Module:
 _sides = Sides()  # torch's switches belong to the whole process
 
 
-def kernels(module: nn.Module) -> AbstractContextManager[None]:
+def kernels(module: nn.Module, twice: bool = True) -> AbstractContextManager[None]:
     """Plain kernels while gradients are on, since fused attention and recurrent ones lack second derivatives.
 
-    Without gradients the module computes as its user's does. Threads that need other switches wait for each other;
-    modules whose layers have no fused kernels need no switch.
+    Where derivatives are not taken `twice`, fused attention stays. Without gradients the module computes as its
+    user's does. Threads that need other switches wait for each other; modules whose layers have no fused kernels
+    need no switch.
     """
     if not any(_may_fuse(part) for part in module.modules()):
         return nullcontext()
     if not torch.is_grad_enabled():
         return _sides.on("own", nullcontext)
     recurrent = any(isinstance(part, nn.RNNBase) for part in module.modules())
+    if not twice and not recurrent:
+        return _sides.on("no fast path", _slow_path)
     return _sides.on("no recurrent kernels" if recurrent else "no fused attention", partial(_plain, recurrent))
 
 
@@ -122,6 +125,17 @@ def _may_fuse(part: nn.Module) -> bool:
     """Whether a layer has fused kernels, or is not torch's own, so that its forward pass may call attention."""
     fused = (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Transformer, nn.TransformerEncoderLayer)
     return isinstance(part, fused) or not type(part).__module__.startswith("torch.nn.modules")
+
+
+@contextmanager
+def _slow_path() -> Iterator[None]:
+    """Without torch's path for layers of attention that nobody differentiates."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    try:
+        torch.backends.mha.set_fastpath_enabled(False)
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from rue.models.admission import described, shapes
 from rue.models.reading import read_leaf
 from rue.models.torch.backward import padding_left_out, refuse_steps, refuse_unregistered, refuse_wrong_derivative
 from rue.models.torch.calling import arguments, audited_output, kernels, run_eagerly
+from rue.models.torch.layer_sketch import Drawing, LayerSketch, sketched
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre
 
@@ -70,8 +71,19 @@ class ModuleCore:
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters."""
+        return self._predicted(theta, inputs, twice=True)
+
+    def predict_once(self, inputs: Inputs) -> Tensor:
+        """Outputs (m, k) at the module's own parameters, with any kernel that has a first derivative."""
+        return self._predicted(self.theta, inputs, twice=False)
+
+    def sketched(self, inputs: Inputs, size: int, seed: int) -> LayerSketch:
+        """Coordinates of the parameters, layer by layer."""
+        return sketched(self, self.layout.places(), inputs, Drawing(size, seed))
+
+    def _predicted(self, theta: Tensor, inputs: Inputs, twice: bool) -> Tensor:
         module = _of_this_thread(self.module)  # before the switches: copying waits for other threads, too
-        with undivided(), kernels(module):
+        with undivided(), kernels(module, twice):
             outputs = self.call(theta, inputs)
         if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
             raise ShapeError(

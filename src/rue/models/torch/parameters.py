@@ -3,6 +3,7 @@
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from numbers import Real
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from rue.core.errors import DeviceError, ModelError, SettingError
+from rue.models.torch.blocks import Place
 from rue.models.torch.calling import unwrap
 
 EXTRA = "_extra_state"  # the ending of the names of entries in a state dict that are not tensors
@@ -27,6 +29,14 @@ class Layout:
         """Cut theta (d,) into its named parts."""
         parts = theta.split([shape.numel() for shape in self.shapes])
         return {name: part.view(shape) for name, part, shape in zip(self.names, parts, self.shapes, strict=True)}
+
+    def places(self) -> tuple[Place, ...]:
+        """Where each parameter lies."""
+        starts = accumulate((shape.numel() for shape in self.shapes), initial=0)
+        strides = [torch.empty(shape, device="meta").stride() for shape in self.shapes]
+        return tuple(
+            Place(at, tuple(shape), step) for at, shape, step in zip(starts, self.shapes, strides, strict=False)
+        )
 
     def coefficients(self, l2: float | Mapping[str, float] | None) -> Tensor:
         """The coefficient of ½θ² for every entry of theta: (d,) in float64."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -50,6 +50,8 @@ class TreeCore:
     With many leaves theta is not the leaf values but coordinates z of a random projection, zero at the trained model:
     z adds a change to the outputs of the exact leaf values.
     """
+
+    sketched: ClassVar[None] = None
 
     ensemble: BoostedTrees
     theta: Tensor = field(repr=False)

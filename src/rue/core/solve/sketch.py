@@ -1,0 +1,133 @@
+"""A sketch: the parameters move along a few random combinations of each layer, read off in one pass over the rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rue.core.concepts import (
+    Coordinates,
+    Curvature,
+    ExampleLoss,
+    Facts,
+    Family,
+    Inputs,
+    Inverse,
+    TrainedObjective,
+    TrainingSet,
+)
+from rue.core.curvature import penalty_diagonal
+from rue.core.derivatives import outputs
+from rue.core.errors import SettingError
+from rue.core.memory import kept
+from rue.core.solve.dense import Cholesky
+
+EVEN = 1e-6  # relative difference of penalties up to which they are the same
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """At most about `size` coordinates z, as many for each layer, θ̂ + Pᵀz with PᵀP the identity on average.
+
+    The model is linear in z, with the Jacobian that every layer gives during a backward pass; the penalty is the same
+    number for every coordinate of a layer. This is an approximation: compare it with a larger `size` or another `seed`.
+    """
+
+    notices_singular: ClassVar[bool] = True
+    size: int = 2048
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 2:
+            raise SettingError(f"size must be at least 2 coordinates (2048 by default), got {self.size}")
+
+    def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:
+        """The objective as a function of z."""
+        if core.sketched is None or core.family.coupled:
+            raise SettingError(
+                "Sketch() reads gradients off the layers of a torch module whose rows do not depend on each other, and "
+                "this model has none; leave solver= away, or use Projection()"
+            )
+        coordinates = core.sketched(next(iter(data.batches())).inputs, self.size, self.seed)
+        away = (core.centre - core.theta).double()
+        return SketchedObjective(
+            core,
+            torch.zeros(coordinates.size, dtype=core.theta.dtype, device=core.theta.device),
+            coordinates,
+            _strength(core, coordinates),
+            coordinates.project(away).to(core.theta),
+        )
+
+    def factor(self, curvature: Curvature, damping: float) -> Inverse:
+        """Factor the matrix of the coordinates."""
+        return Cholesky().factor(curvature, damping)
+
+
+def _strength(core: TrainedObjective, coordinates: Coordinates) -> Tensor:
+    """The penalty's curvature for every coordinate (r,)."""
+    if not core.stated:
+        return torch.zeros(coordinates.size, dtype=torch.float64, device=core.theta.device)
+    diagonal = penalty_diagonal(core)
+    if diagonal is None:
+        raise SettingError("Sketch() needs a penalty that couples no parameters; use Projection()")
+    values = []
+    for part, size in coordinates.parts(diagonal):
+        low, high = float(part.min()), float(part.max())
+        if high - low > EVEN * high:
+            raise SettingError(
+                f"Sketch() needs one penalty for all numbers of a parameter, found {low:.3g} to {high:.3g}; use "
+                "Projection()"
+            )
+        values.append(torch.full((size,), high, dtype=torch.float64, device=core.theta.device))
+    return torch.cat(values)
+
+
+@dataclass(frozen=True)
+class SketchedObjective:
+    """An objective in the coordinates of a sketch: z (r,) instead of theta (d,)."""
+
+    sketched: ClassVar[None] = None
+
+    inner: TrainedObjective
+    theta: Tensor = field(repr=False)  # zeros (r,)
+    coordinates: Coordinates = field(repr=False)
+    strength: Tensor = field(repr=False)  # (r,), the penalty's curvature
+    centre: Tensor = field(repr=False)  # (r,)
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (m, k) on the tangent at z."""
+        here = outputs(self.inner, inputs)
+        return here if theta is self.theta else here + self.jacobian(inputs).to(theta) @ theta
+
+    def jacobian(self, inputs: Inputs) -> Tensor:
+        """∂f/∂z (m, k, r)."""
+        return kept("Jacobian", self, inputs, lambda: self.coordinates.jacobian(inputs))
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """½ Σ strength·(z − centre)²."""
+        return 0.5 * (self.strength.to(theta) * (theta - self.centre.to(theta)).square()).sum()
+
+    @property
+    def stated(self) -> bool:
+        """Delegates to the inner objective."""
+        return self.inner.stated
+
+    @property
+    def family(self) -> Family:
+        """The family of the inner objective, marked as projected and straight."""
+        return replace(self.inner.family, projected=True, straight=True)
+
+    @property
+    def loss(self) -> ExampleLoss:
+        """The loss of an example."""
+        return self.inner.loss
+
+    def contents(self) -> Iterator[str | Tensor]:
+        """The contents of the inner objective."""
+        return self.inner.contents()
+
+    def describe(self) -> Facts:
+        """The facts of the inner objective, and how it was sketched."""
+        return {**self.inner.describe(), "d": self.inner.theta.numel(), **self.coordinates.describe()}

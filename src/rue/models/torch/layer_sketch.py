@@ -1,0 +1,363 @@
+"""Jacobians of a module in few coordinates, layer by layer, so that no gradient of all parameters ever exists.
+
+Layers that `Tapping` knows are read off during a backward pass. Whether that is right is tried on a few rows against
+plain backward passes; parameters for which it is not have their whole gradients taken row by row first.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from rue.core.concepts import Facts, Inputs
+from rue.core.derivatives import derived_jacobian
+from rue.core.errors import DerivativeError
+from rue.core.memory import free_bytes
+from rue.core.nested import leaves, map_leaves, take
+from rue.core.resample import generator
+from rue.models.torch.blocks import Block, Place, lengths, planned
+from rue.models.torch.taps import RowAxis, Seen, Tapping, Use
+
+FEW, MORE = 2, 3  # rows of two forward passes: the axis that grows is the axis of the rows
+VECTOR = 8  # a vector of parameters has so many times fewer coordinates than a matrix
+AGREE = 0.02  # relative difference to plain backward passes, which may be in another precision on a GPU
+PIECE_BYTES = 2**30  # of hidden layers that are held at once on a CPU
+SHARE = 0.25  # of the free memory of a GPU, for the same
+
+
+class Network(Protocol):
+    """The part of a module's core that is needed here."""
+
+    @property
+    def theta(self) -> Tensor:
+        """The audited parameters (d,)."""
+        ...
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (c, k)."""
+        ...
+
+    def predict_once(self, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) at the module's own parameters, with any kernel that has a first derivative."""
+        ...
+
+
+@dataclass(frozen=True)
+class LayerSketch:
+    """Coordinates of a module's parameters, and its Jacobian in them."""
+
+    network: Network = field(repr=False)
+    blocks: dict[Place, Block] = field(repr=False)
+    tapped: frozenset[Place] = field(repr=False)  # blocks that are read off; the others' gradients are taken whole
+    axes: dict[int, RowAxis] = field(repr=False)  # of the rows, by the number of the use
+    order: tuple[Place, ...] = field(repr=False)  # the places of all uses in a forward pass
+    row_bytes: int = 0  # of the hidden layers of one row
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates, r."""
+        return sum(block.size for block in self.blocks.values())
+
+    @property
+    def generic(self) -> int:
+        """The number of parameters whose whole gradients are taken row by row."""
+        return sum(place.numel for place in self.blocks if place not in self.tapped)
+
+    def project(self, vectors: Tensor) -> Tensor:
+        """The coordinates (..., r) of vectors (..., d)."""
+        return torch.cat([block.project(vectors) for block in self.blocks.values()], -1)
+
+    def parts(self, vector: Tensor) -> Iterator[tuple[Tensor, int]]:
+        """The entries of a vector (d,) in each block, and the number of its coordinates."""
+        for place, block in self.blocks.items():
+            yield place.of(vector), block.size
+
+    def describe(self) -> Facts:
+        """How many parameters were read off layers, and how many had their gradients taken whole."""
+        read = sum(place.numel for place in self.tapped)
+        return {"sketched_to": self.size, "read_off_layers": read, "whole_gradients": self.generic}
+
+    def jacobian(self, inputs: Inputs) -> Tensor:
+        """∂f/∂z (c, k, r), in pieces of rows whose hidden layers fit in memory; smaller ones if they do not."""
+        count, done, parts = len(leaves(inputs)[0]), 0, []
+        size = self._rows_at_once()
+        while done < count:
+            try:
+                parts.append(self._of_piece(take(inputs, slice(done, done + size))))
+                done += size
+            except torch.OutOfMemoryError:
+                if size == 1:
+                    raise
+                size = max(1, min(size, count - done) // 2)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _rows_at_once(self) -> int:
+        device = self.network.theta.device
+        room = PIECE_BYTES if device.type == "cpu" else int(SHARE * free_bytes(device))
+        return max(1, room // max(1, self.row_bytes))
+
+    def _of_piece(self, inputs: Inputs) -> Tensor:
+        parts = {**(self._read_off(inputs) if self.tapped else {}), **self._whole(inputs)}
+        return torch.cat([parts[place] for place in self.blocks], -1)
+
+    def _read_off(self, inputs: Inputs) -> dict[Place, Tensor]:
+        """The coordinates (c, k, size) of tapped blocks, by one backward pass for each output."""
+        with torch.enable_grad():
+            predicted, coordinates = self.forward(inputs)
+            each = [self.back(predicted[:, j].sum(), coordinates) for j in range(predicted.shape[1])]
+        return {place: torch.stack([one[place] for one in each], 1) for place in coordinates}
+
+    def forward(self, inputs: Inputs) -> tuple[Tensor, dict[Place, Tensor]]:
+        """Outputs (c, k) with taps, and the coordinates (c, size) that a backward pass fills."""
+        rows, theta = len(leaves(inputs)[0]), self.network.theta
+        coordinates = {
+            place: torch.zeros(rows, self.blocks[place].size, dtype=theta.dtype, device=theta.device).requires_grad_()
+            for place in self.blocks
+            if place in self.tapped
+        }
+        blocks = {place: self.blocks[place] for place in coordinates}
+        with Tapping(theta, blocks, self.axes, coordinates, rows) as taps:
+            predicted = self.network.predict_once(inputs)
+        if tuple(use.place for use in taps.seen.uses) != self.order:
+            raise DerivativeError(
+                "the module uses its parameters otherwise for these rows than for the first ones, so that their "
+                "gradients cannot be told apart layer by layer; pad every batch to one length, or use "
+                "solver=rue.solve.Projection()"
+            )
+        return predicted, coordinates
+
+    def back(self, value: Tensor, coordinates: dict[Place, Tensor]) -> dict[Place, Tensor]:
+        """The gradient of a sum of outputs by the coordinates of every row."""
+        if not value.requires_grad:
+            return {place: torch.zeros_like(part) for place, part in coordinates.items()}
+        slopes = torch.autograd.grad(
+            value, list(coordinates.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        return dict(zip(coordinates, slopes, strict=True))
+
+    def _whole(self, inputs: Inputs) -> dict[Place, Tensor]:
+        """The coordinates (c, k, size) of blocks that are not tapped, from their whole gradients."""
+        places = [place for place in self.blocks if place not in self.tapped]
+        if not places:
+            return {}
+        part = _Part(self.network, tuple(places))
+        rows = derived_jacobian(part, inputs)
+        cut = rows.split([place.numel for place in places], -1)
+        return {
+            place: self.blocks[place].combine(whole.unflatten(-1, place.shape))
+            for place, whole in zip(places, cut, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A network as a function of the parameters at some places."""
+
+    network: Network
+    places: tuple[Place, ...]
+
+    @property
+    def entries(self) -> Tensor:
+        """Their numbers in theta."""
+        theta = self.network.theta
+        every = torch.arange(len(theta), device=theta.device)
+        return torch.cat([place.of(every).reshape(-1) for place in self.places])
+
+    @property
+    def theta(self) -> Tensor:
+        """The parameters at these places, flat."""
+        return self.network.theta[self.entries]
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) with other parameters there."""
+        return self.network.predict(self.network.theta.index_copy(0, self.entries, theta), inputs)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What forward passes of a few rows showed."""
+
+    seen: Seen
+    axes: dict[int, RowAxis]  # of the uses whose rows lie along an axis that was found
+    parameters: tuple[Place, ...]  # where each audited tensor lies
+
+    @property
+    def order(self) -> tuple[Place, ...]:
+        """The places of all uses."""
+        return tuple(use.place for use in self.seen.uses)
+
+    def known(self) -> dict[Place, tuple[Place, ...]]:
+        """For each parameter that is used in known ways only, the places of it that are used."""
+        blind = {use.place for number, use in enumerate(self.seen.uses) if number not in self.axes}
+        found = {}
+        for parameter in self.parameters:
+            inside = tuple(place for place in self.seen.vectors if _meet(place, parameter))
+            other = [place for place in self.seen.untapped if _meet(place, parameter)]
+            if inside and not other and not blind & set(inside) and _apart(inside, parameter):
+                found[parameter] = inside
+        return found
+
+    def positions(self, place: Place) -> int:
+        """The number of positions of a row that a layer is used at, as pixels or tokens; the most of all uses."""
+        sizes = [prod(use.shape) // (MORE * place.shape[0]) for use in self.seen.uses if use.place == place]
+        return max((1, *sizes))
+
+    def used(self, parameter: Place) -> bool:
+        """Whether any call of torch used a parameter."""
+        return any(_meet(place, parameter) for place in (*self.seen.vectors, *self.seen.untapped))
+
+
+class Drawing(NamedTuple):
+    """How coordinates are drawn."""
+
+    size: int  # coordinates in all
+    seed: int
+
+
+def sketched(network: Network, parameters: Sequence[Place], inputs: Inputs, drawing: Drawing) -> LayerSketch:
+    """Coordinates for a network; `inputs` are some rows, `parameters` where each tensor lies in theta."""
+    few = map_leaves(lambda leaf: leaf[[row % len(leaf) for row in range(MORE)]], inputs)
+    found = _found(network, few, tuple(parameters))
+    known = found.known()
+    sketch = _drawn(network, found, known, drawing)
+    wrong = _wrong(sketch, few)
+    if wrong:
+        turned = {
+            number: axis._replace(order="last") if axis.order == "first" and found.order[number] in wrong else axis
+            for number, axis in found.axes.items()
+        }
+        found = replace(found, axes=turned)
+        sketch = replace(sketch, axes=turned)
+        wrong = _wrong(sketch, few)
+    if wrong:
+        right = {parameter: places for parameter, places in known.items() if not wrong & set(places)}
+        sketch = _drawn(network, found, right, drawing)
+    return replace(sketch, row_bytes=_row_bytes(sketch, few))
+
+
+def _found(network: Network, few: Inputs, parameters: tuple[Place, ...]) -> _Found:
+    """Two forward passes, of two rows and of three: the axis that grows is that of the rows."""
+    passes = []
+    for rows in (FEW, MORE):
+        with torch.enable_grad(), Tapping(network.theta) as taps:
+            network.predict_once(take(few, slice(0, rows)))
+        passes.append(taps.seen)
+    less, more = passes
+    if [use.place for use in less.uses] != [use.place for use in more.uses]:
+        return _Found(more, {}, parameters)
+    axes = [_row_axis(*pair) for pair in zip(less.uses, more.uses, strict=True)]
+    return _Found(more, {number: axis for number, axis in enumerate(axes) if axis is not None}, parameters)
+
+
+def _row_axis(less: Use, more: Use) -> RowAxis | None:
+    """The axis that grew from two rows to three; None where that is not one axis alone."""
+    if less.shape == more.shape:
+        return RowAxis(0, "shared", shape=less.shape)
+    if len(less.shape) != len(more.shape):
+        return None
+    grown = [at for at, (a, b) in enumerate(zip(less.shape, more.shape, strict=True)) if a != b]
+    if len(grown) != 1 or MORE * less.shape[grown[0]] != FEW * more.shape[grown[0]]:
+        return None
+    return RowAxis(grown[0], "alone" if less.shape[grown[0]] == FEW else "first")
+
+
+def _meet(one: Place, other: Place) -> bool:
+    return one.offset < other.end and other.offset < one.end
+
+
+def _apart(places: Sequence[Place], parameter: Place) -> bool:
+    """Whether places lie within a parameter and do not overlap."""
+    ordered = sorted(places)
+    clear = all(before.end <= after.offset for before, after in pairwise(ordered))
+    return clear and ordered[0].offset >= parameter.offset and max(place.end for place in places) <= parameter.end
+
+
+def _drawn(network: Network, found: _Found, known: dict[Place, tuple[Place, ...]], drawing: Drawing) -> LayerSketch:
+    """The widest sketch that is asked for and not too large, or the narrowest."""
+    vectors: dict[Place, bool] = {}
+    for parameter in found.parameters:
+        if parameter in known:
+            vectors |= {place: found.seen.vectors[place] for place in known[parameter]}
+        elif found.used(parameter):
+            vectors[parameter] = len(parameter.shape) < 2
+    shapes = {place: lengths(place, vector) for place, vector in vectors.items()}
+    most = _each(list(shapes.values()), drawing.size)
+    plans = {
+        place: planned(both, _share(both, most), _side(both, most, found.positions(place), drawing.size))
+        for place, both in shapes.items()
+    }
+    blocks = {
+        place: Block.drawn(place, vectors[place], plan, drawing.seed, network.theta) for place, plan in plans.items()
+    }
+    tapped = frozenset(place for places in known.values() for place in places)
+    return LayerSketch(network, blocks, tapped, found.axes, found.order)
+
+
+def _share(both: tuple[int, int], most: int) -> int:
+    """The coordinates of a block: all, or `most` for a matrix and an eighth of that for a vector."""
+    a, b = both
+    return min(a * b, most if min(a, b) > 1 else max(1, most // VECTOR))
+
+
+def _each(shapes: list[tuple[int, int]], size: int) -> int:
+    """The most coordinates that every matrix may have so that all blocks together have at most `size`."""
+    low, high = 1, size
+    while low < high:
+        middle = (low + high + 1) // 2
+        total = sum(_share(both, middle) for both in shapes)
+        low, high = (middle, high) if total <= size else (low, middle - 1)
+    return low
+
+
+def _side(both: tuple[int, int], most: int, positions: int, size: int) -> int:
+    """The smallest side of groups whose products cost no more than half a pass through the layer, or than a solve."""
+    a, b = both
+    allowed = max(a * b * positions / 2, size**2)
+    side = 1
+    while most / side * positions * (a + b) > allowed and side * side < most:
+        side *= 2
+    return side
+
+
+def _wrong(sketch: LayerSketch, few: Inputs) -> set[Place]:
+    """Tapped places whose coordinates are not those of plain backward passes, for a random mix of outputs."""
+    if not sketch.tapped:
+        return set()
+    theta = sketch.network.theta.detach().requires_grad_()
+    with torch.enable_grad():
+        plain = sketch.network.predict(theta, few)
+        mix = torch.randn(plain.shape, generator=generator(0), dtype=torch.float64).to(plain)
+        try:
+            tapped, coordinates = sketch.forward(few)
+            read = sketch.back((mix * tapped).sum(), coordinates)
+        except RuntimeError:  # shapes that do not fit: rows lie elsewhere than it seemed
+            return set(sketch.tapped)
+        each = [torch.autograd.grad((mix * plain)[row].sum(), theta, retain_graph=True)[0] for row in range(len(mix))]
+    wrong = set()
+    for place, values in read.items():
+        wanted = torch.stack([sketch.blocks[place].project(slope) for slope in each])
+        size = float(wanted.norm()) + AGREE * float(torch.stack(each).norm()) / len(theta) ** 0.5
+        if not float((values - wanted).norm()) <= AGREE * size:
+            wrong.add(place)
+    return wrong
+
+
+def _row_bytes(sketch: LayerSketch, few: Inputs) -> int:
+    """What a row needs in memory until its last backward pass: hidden layers and coordinates."""
+    held: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        memory = tensor.untyped_storage()
+        held[memory.data_ptr()] = memory.nbytes()
+        return tensor
+
+    with torch.enable_grad(), saved_tensors_hooks(note, lambda tensor: tensor):
+        predicted, _ = sketch.forward(few) if sketch.tapped else (sketch.network.predict_once(few), None)
+    held.pop(sketch.network.theta.untyped_storage().data_ptr(), None)
+    k, itemsize = predicted.shape[1], predicted.element_size()
+    return 2 * sum(held.values()) // MORE + k * itemsize * (sketch.size + 2 * sketch.generic)
