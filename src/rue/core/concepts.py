@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rue.core.coordinates import Coordinates
+
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
 POINTS = "rue.points"  # key in a dict of inputs: the part that distances between inputs are measured on
@@ -152,34 +154,6 @@ class Core(Predictor, Protocol):
 
     def contents(self) -> Iterator[str | Tensor]:
         """The names and numbers that define it, in a fixed order: models with equal contents are the same."""
-        ...
-
-
-class Coordinates(Protocol):
-    """A few combinations of the parameters, z = Pθ (r,), and the Jacobian in them.
-
-    P is random and PᵀP the identity on average, so that products of gradients are kept on average.
-    """
-
-    @property
-    def size(self) -> int:
-        """The number of coordinates, r."""
-        ...
-
-    def jacobian(self, inputs: Inputs) -> Tensor:
-        """∂f/∂z (m, k, r)."""
-        ...
-
-    def project(self, vectors: Tensor) -> Tensor:
-        """The coordinates (..., r) of vectors (..., d)."""
-        ...
-
-    def parts(self, vector: Tensor) -> Iterator[tuple[Tensor, int]]:
-        """A vector (d,) cut into the parameters that are combined with each other, and their coordinates' number."""
-        ...
-
-    def describe(self) -> Facts:
-        """Entries for an audit's facts."""
         ...
 
 

@@ -43,7 +43,7 @@ class Place(NamedTuple):
         return flat.as_strided((*lead, *self.shape), strides, flat.storage_offset() + self.offset)
 
 
-class Plan(NamedTuple):
+class Grouping(NamedTuple):
     """The groups of a block: how many, and how many rows and columns each has."""
 
     groups: int
@@ -56,48 +56,49 @@ class Plan(NamedTuple):
         return self.groups * self.rows * self.columns
 
 
-def planned(lengths: tuple[int, int], most: int, side: int) -> Plan:
+def planned(lengths: tuple[int, int], most: int, side: int) -> Grouping:
     """The groups of a matrix with these lengths, at most about `most` coordinates, with sides of about `side`.
 
-    >>> planned((3, 5), 100, 1), planned((64, 64), 128, 1), planned((1, 50), 8, 1), planned((64, 64), 128, 8)
-    (Plan(groups=1, rows=3, columns=5), Plan(groups=128, rows=1, columns=1), Plan(groups=1, rows=1, columns=8), \
-Plan(groups=2, rows=8, columns=8))
+    >>> planned((3, 5), 100, 1), planned((64, 64), 128, 1)
+    (Grouping(groups=1, rows=3, columns=5), Grouping(groups=128, rows=1, columns=1))
+    >>> planned((1, 50), 8, 1), planned((64, 64), 128, 8)
+    (Grouping(groups=1, rows=1, columns=8), Grouping(groups=2, rows=8, columns=8))
     """
     a, b = lengths
     if a * b <= most:
-        return Plan(1, a, b)
+        return Grouping(1, a, b)
     if min(a, b) <= SHORT:
-        return Plan(1, a, max(1, most // a)) if a <= b else Plan(1, max(1, most // b), b)
+        return Grouping(1, a, max(1, most // a)) if a <= b else Grouping(1, max(1, most // b), b)
     p, q = min(side, a), min(side, b)
-    return Plan(max(1, most // (p * q)), p, q)
+    return Grouping(max(1, most // (p * q)), p, q)
 
 
 @dataclass(frozen=True)
-class Block:
+class LayerBlock:
     """Parameters at one place, combined to `size` coordinates; a side without combinations (None) is kept whole."""
 
     place: Place
     vector: bool  # all parameters are one row
-    plan: Plan
+    grouping: Grouping
     rows: Tensor | None = field(repr=False)  # (groups·p, a)
     columns: Tensor | None = field(repr=False)  # (groups·q, b)
 
     @classmethod
-    def drawn(cls, place: Place, vector: bool, plan: Plan, seed: int, like: Tensor) -> "Block":
+    def drawn(cls, place: Place, vector: bool, grouping: Grouping, seed: int, like: Tensor) -> "LayerBlock":
         """Draw the combinations."""
         a, b = lengths(place, vector)
         source = generator(seed * 1_000_003 + place.offset)
         sides = [
-            None if plan.groups == 1 and count == length else _combinations(length, plan.groups * count, source)
-            for length, count in ((a, plan.rows), (b, plan.columns))
+            None if grouping.groups == 1 and count == length else _combinations(length, grouping.groups * count, source)
+            for length, count in ((a, grouping.rows), (b, grouping.columns))
         ]
-        share = plan.groups**0.25  # so that the sum over the groups is the identity on average
-        return cls(place, vector, plan, *(None if side is None else (share * side).to(like) for side in sides))
+        share = grouping.groups**0.25  # so that the sum over the groups is the identity on average
+        return cls(place, vector, grouping, *(None if side is None else (share * side).to(like) for side in sides))
 
     @property
     def size(self) -> int:
         """The number of coordinates."""
-        return self.plan.size
+        return self.grouping.size
 
     def project(self, vectors: Tensor) -> Tensor:
         """The coordinates (..., size) of parameters or gradients (..., d)."""
@@ -107,7 +108,7 @@ class Block:
         """The coordinates (..., size) of what lies here, in its own shape (..., *shape)."""
         lead = part.shape[: part.dim() - len(self.place.shape)]
         matrix = part.reshape(-1, *lengths(self.place, self.vector))
-        groups, p, q = self.plan
+        groups, p, q = self.grouping
         half = self.of_rows(matrix.mT).unflatten(-1, (groups, p))  # (·, b, groups, p)
         columns = torch.eye(q).to(half)[None] if self.columns is None else self.columns.to(half).view(groups, q, -1)
         return torch.einsum("nbgp,gqb->ngpq", half, columns).reshape(*lead, self.size)
@@ -122,7 +123,7 @@ class Block:
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
         """Coordinates (c, size) from combined rows (c, positions, groups·p) and columns (c, positions, groups·q)."""
-        groups, p, q = self.plan
+        groups, p, q = self.grouping
         if p == q == 1:
             return (left * right).sum(1)
         left, right = left.unflatten(-1, (groups, p)), right.unflatten(-1, (groups, q))

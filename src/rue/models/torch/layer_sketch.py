@@ -20,7 +20,8 @@ from rue.core.errors import DerivativeError
 from rue.core.memory import free_bytes
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.resample import generator
-from rue.models.torch.blocks import Block, Place, lengths, planned
+from rue.models.torch.blocks import LayerBlock, Place, lengths, planned
+from rue.models.torch.tapped_layers import TAPPED
 from rue.models.torch.taps import RowAxis, Seen, Tapping, Use
 
 FEW, MORE = 2, 3  # rows of two forward passes: the axis that grows is the axis of the rows
@@ -52,7 +53,7 @@ class LayerSketch:
     """Coordinates of a module's parameters, and its Jacobian in them."""
 
     network: Network = field(repr=False)
-    blocks: dict[Place, Block] = field(repr=False)
+    blocks: dict[Place, LayerBlock] = field(repr=False)
     tapped: frozenset[Place] = field(repr=False)  # blocks that are read off; the others' gradients are taken whole
     axes: dict[int, RowAxis] = field(repr=False)  # of the rows, by the number of the use
     order: tuple[Place, ...] = field(repr=False)  # the places of all uses in a forward pass
@@ -121,7 +122,7 @@ class LayerSketch:
             if place in self.tapped
         }
         blocks = {place: self.blocks[place] for place in coordinates}
-        with Tapping(theta, blocks, self.axes, coordinates, rows) as taps:
+        with Tapping(theta, TAPPED, blocks, self.axes, coordinates, rows) as taps:
             predicted = self.network.predict_once(inputs)
         if tuple(use.place for use in taps.seen.uses) != self.order:
             raise DerivativeError(
@@ -244,7 +245,7 @@ def _found(network: Network, few: Inputs, parameters: tuple[Place, ...]) -> _Fou
     """Two forward passes, of two rows and of three: the axis that grows is that of the rows."""
     passes = []
     for rows in (FEW, MORE):
-        with torch.enable_grad(), Tapping(network.theta) as taps:
+        with torch.enable_grad(), Tapping(network.theta, TAPPED) as taps:
             network.predict_once(take(few, slice(0, rows)))
         passes.append(taps.seen)
     less, more = passes
@@ -292,7 +293,8 @@ def _drawn(network: Network, found: _Found, known: dict[Place, tuple[Place, ...]
         for place, both in shapes.items()
     }
     blocks = {
-        place: Block.drawn(place, vectors[place], plan, drawing.seed, network.theta) for place, plan in plans.items()
+        place: LayerBlock.drawn(place, vectors[place], plan, drawing.seed, network.theta)
+        for place, plan in plans.items()
     }
     tapped = frozenset(place for places in known.values() for place in places)
     return LayerSketch(network, blocks, tapped, found.axes, found.order)

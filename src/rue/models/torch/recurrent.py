@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 Linear = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-Weights = list[Tensor]
+
 State = tuple[Tensor, ...]
 
 LAYERS = {torch.lstm: "lstm", torch.gru: "gru", torch.rnn_tanh: "tanh", torch.rnn_relu: "relu"}
@@ -44,7 +44,7 @@ def unrolled(function: Any, linear: Linear, arguments: tuple[Any, ...]) -> Any:
     return (steps if batch_first else steps.transpose(0, 1), *last)
 
 
-def _along(kind: str, linear: Linear, steps: Tensor, state: State, weights: Weights) -> tuple[Tensor, State]:
+def _along(kind: str, linear: Linear, steps: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
     """All steps of one layer in one direction: outputs (c, steps, hidden) and the last state."""
     entered = linear(steps, weights[0], weights[2] if len(weights) == 4 else None)
     outputs = []
@@ -54,7 +54,7 @@ def _along(kind: str, linear: Linear, steps: Tensor, state: State, weights: Weig
     return torch.stack(outputs, 1), state
 
 
-def _step(kind: str, linear: Linear, entered: Tensor, state: State, weights: Weights) -> State:
+def _step(kind: str, linear: Linear, entered: Tensor, state: State, weights: list[Tensor]) -> State:
     """The next state, from what entered and the weights of the last state."""
     before = linear(state[0], weights[0], weights[1] if len(weights) > 1 else None)
     if kind == "lstm":

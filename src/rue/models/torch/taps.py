@@ -6,23 +6,24 @@ that uses audited parameters; what it does not know is left to `Untapped`, and n
 result is compared with plain backward passes before it is used (`layer_sketch.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from rue.core.nested import leaves
-from rue.models.torch.blocks import Block, Place
-from rue.models.torch.recurrent import CELLS, LAYERS, unrolled
+from rue.models.torch.blocks import LayerBlock, Place
 
-Order = Literal["alone", "first", "last", "shared"]
+AxisOrder = Literal["alone", "first", "last", "shared"]
 Pull = Callable[[Tensor, "RowAxis"], Tensor]
 """From the gradient of a layer's output to coordinates of each row (c, size)."""
+
+
+Layers = Mapping[Any, Callable[..., Any]]
+"""For functions of torch that use parameters, a function that calls them and taps their output."""
 
 
 class RowAxis(NamedTuple):
@@ -33,7 +34,7 @@ class RowAxis(NamedTuple):
     """
 
     axis: int
-    order: Order
+    order: AxisOrder
     many: int = 0  # the number of rows
     shape: tuple[int, ...] = ()  # of an output that rows share
 
@@ -81,12 +82,14 @@ class Tapping(TorchFunctionMode):
     def __init__(
         self,
         theta: Tensor,
-        blocks: dict[Place, Block] | None = None,
+        layers: Layers,
+        blocks: dict[Place, LayerBlock] | None = None,
         axes: dict[int, RowAxis] | None = None,
         coordinates: dict[Place, Tensor] | None = None,
         rows: int = 0,
     ) -> None:
         super().__init__()
+        self.layers = layers
         self.memory = theta.untyped_storage().data_ptr()
         self.start = int(theta.storage_offset())
         self.blocks, self.axes, self.coordinates, self.rows = blocks, axes or {}, coordinates or {}, rows
@@ -95,18 +98,15 @@ class Tapping(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None
     ) -> Any:
-        """Call the function, and tap its output where it is one of `TAPPED`."""
+        """Call the function, and tap its output where it is one of `layers`."""
         named = named or {}
-        tapped = TAPPED.get(function)
-        if tapped is not None:
-            return tapped(self, function, *arguments, **named)
-        if function in LAYERS or function in CELLS:
-            outcome = unrolled(function, self._step, arguments)
-            if outcome is not None:
-                return outcome
-        if function is functional.multi_head_attention_forward:
-            with self:
-                return _attention(*arguments, **named)
+        tapped = self.layers.get(function)
+        return (
+            self.unknown(function, arguments, named) if tapped is None else tapped(self, function, *arguments, **named)
+        )
+
+    def unknown(self, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Call a function that is not one of `layers`; note which parameters it uses."""
         outcome = function(*arguments, **named)
         if self.blocks is None:
             self._note(arguments, named, outcome)
@@ -119,7 +119,7 @@ class Tapping(TorchFunctionMode):
         return Place(int(tensor.storage_offset()) - self.start, tuple(tensor.shape), tensor.stride())
 
     def matrix(
-        self, output: Tensor, weight: Tensor, entering: Callable[[Block], Pull], axis: RowAxis | None = None
+        self, output: Tensor, weight: Tensor, entering: Callable[[LayerBlock], Pull], axis: RowAxis | None = None
     ) -> Tensor:
         """Tap an output that depends on a matrix of weights; `entering` combines what goes in."""
         return self._tap(output, self.place(weight), False, entering, axis)
@@ -133,14 +133,10 @@ class Tapping(TorchFunctionMode):
     ) -> Tensor:
         """Tap an output whose derivative by a vector, for every row (c, b), is `each` of what comes back."""
 
-        def entering(block: Block) -> Pull:
+        def entering(block: LayerBlock) -> Pull:
             return lambda back, axis: block.of_columns(each(back, axis))
 
         return self._tap(output, self.place(weight), True, entering, axis)
-
-    def _step(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """A linear layer inside a recurrent one, whose rows are on the first axis."""
-        return _linear(self, functional.linear, input, weight, bias, RowAxis(0, "alone"))
 
     def leave(self, weight: Any) -> None:
         """Note a use that cannot be tapped."""
@@ -153,7 +149,7 @@ class Tapping(TorchFunctionMode):
         output: Tensor,
         place: Place | None,
         vector: bool,
-        entering: Callable[[Block], Pull],
+        entering: Callable[[LayerBlock], Pull],
         axis: RowAxis | None,
     ) -> Tensor:
         if place is None:
@@ -202,283 +198,3 @@ class _Tap(torch.autograd.Function):
     def backward(context: Any, *back: Tensor) -> Any:
         """What comes back, unchanged, and the coordinates of every row."""
         return back[0], context.pull(back[0]), None
-
-
-def _outer(block: Block, entered: Tensor) -> Pull:
-    """Σ over positions of (what comes back) × (what went in); `entered` (..., groups·q) is combined already."""
-
-    def pull(back: Tensor, axis: RowAxis) -> Tensor:
-        return block.products(_by_position(axis.first(block.of_rows(back))), _by_position(axis.first(entered)))
-
-    return pull
-
-
-def _other_way(block: Block, entered: Tensor) -> Pull:
-    """As `_outer`, where the rows of the matrix belong to what went in: `entered` is (..., groups·p)."""
-
-    def pull(back: Tensor, axis: RowAxis) -> Tensor:
-        return block.products(_by_position(axis.first(entered)), _by_position(axis.first(block.of_columns(back))))
-
-    return pull
-
-
-def _by_position(values: Tensor) -> Tensor:
-    """All axes between rows and values as one: (c, positions, ·)."""
-    return values.reshape(len(values), -1, values.shape[-1])
-
-
-def _summed(back: Tensor, axis: RowAxis, kept: int) -> Tensor:
-    """The sum of what comes back over all axes but the rows and the last `kept`: (c, b)."""
-    rows = axis.first(back)
-    return rows.flatten(1, rows.dim() - kept - 1).sum(1).flatten(1) if rows.dim() > kept + 1 else rows.flatten(1)
-
-
-def _linear(
-    taps: Tapping,
-    function: Any,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    axis: RowAxis | None = None,
-) -> Tensor:
-    output = function(input, weight, bias)
-    output = taps.matrix(output, weight, lambda block: _outer(block, block.of_columns(input.detach())), axis)
-    return taps.vector(output, bias, lambda back, axis: _summed(back, axis, 1), axis)
-
-
-def _product(taps: Tapping, function: Any, input: Tensor, weight: Tensor) -> Tensor:
-    """Input times weight (b, a), as with `addmm` and `@`: the transpose of a linear layer's weight."""
-    output: Tensor = function(input, weight)
-    if taps.place(input) is not None:
-        taps.leave(input)
-        taps.leave(weight)
-        return output
-    if taps.place(weight) is None:
-        return output
-    if weight.dim() != 2:
-        taps.leave(weight)
-        return output
-    turned = _turned(weight)
-
-    def entering(block: Block) -> Pull:
-        if turned is weight:  # rows of the matrix go with the input
-            return _other_way(block, block.of_rows(input.detach()))
-        return _outer(block, block.of_columns(input.detach()))
-
-    return taps.matrix(output, turned, entering)
-
-
-def _turned(weight: Tensor) -> Tensor:
-    """A transposed view of a stored matrix, turned back; any other matrix as it is."""
-    return weight.T if weight.stride(0) == 1 and weight.stride(1) > 1 and not weight.is_contiguous() else weight
-
-
-def _addmm(taps: Tapping, function: Any, bias: Tensor, input: Tensor, weight: Tensor, **scale: Any) -> Tensor:
-    if scale:
-        for part in (bias, input, weight):
-            taps.leave(part)
-        return function(bias, input, weight, **scale)
-    output = _product(taps, torch.mm, input, weight) + bias
-    return taps.vector(output, bias, lambda back, axis: _summed(back, axis, 1)) if bias.dim() == 1 else output
-
-
-def _convolution(
-    taps: Tapping,
-    function: Any,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
-    output = function(input, weight, bias, stride, padding, dilation, groups)
-
-    def entering(block: Block) -> Pull:
-        filters = torch.eye(weight[0].numel()).to(weight) if block.columns is None else block.columns.to(weight)
-        filters = filters.reshape(-1, *weight.shape[1:]).repeat(groups, *[1] * (weight.dim() - 1))
-        with torch.no_grad():
-            entered = function(input, filters, None, stride, padding, dilation, groups)
-        entered = entered.unflatten(1, (groups, -1)).flatten(3)  # (c, groups, ·, positions)
-        return lambda back, _: _of_channels(block, entered, back, groups)
-
-    output = taps.matrix(output, weight, entering)
-    return taps.vector(output, bias, lambda back, _: back.flatten(2).sum(2))
-
-
-def _of_channels(block: Block, entered: Tensor, back: Tensor, groups: int) -> Tensor:
-    """The coordinates of a convolution's weight, whose output channels are divided into groups."""
-    apart = back.flatten(2).unflatten(1, (groups, -1)).transpose(2, 3)  # (c, groups, positions, a/groups)
-    if groups == 1:
-        return block.products(block.of_rows(apart[:, 0]), entered[:, 0].mT)
-    channels = torch.eye(apart.shape[-1] * groups).to(back) if block.rows is None else block.rows.to(back)
-    each = channels.unflatten(1, (groups, -1))  # the rows' part in each group of channels
-    parts = [block.products(apart[:, g] @ each[:, g].T, entered[:, g].mT) for g in range(groups)]
-    return torch.stack(parts).sum(0)
-
-
-def _embedding(
-    taps: Tapping,
-    function: Any,
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: int | None = None,
-    *others: Any,
-    **named: Any,
-) -> Tensor:
-    output = function(input, weight, padding_idx, *others, **named)
-
-    def entering(block: Block) -> Pull:
-        table = torch.eye(block.place.shape[0]).to(weight) if block.rows is None else block.rows.to(weight).T
-        looked_up = functional.embedding(input, table)  # (..., p)
-        if padding_idx is not None:  # its row has no gradient
-            looked_up = looked_up * (input != padding_idx % len(weight)).unsqueeze(-1)
-        return _other_way(block, looked_up)
-
-    return taps.matrix(output, weight, entering)
-
-
-def _normalised(taps: Tapping, output: Tensor, plain: Tensor, weight: Any, bias: Any, kept: int) -> Tensor:
-    """Tap a norm of the last `kept` axes, whose output without weights is `plain`."""
-    output = taps.vector(output, weight, lambda back, axis: _summed(back * plain, axis, kept))
-    return taps.vector(output, bias, lambda back, axis: _summed(back, axis, kept))
-
-
-def _layer_norm(
-    taps: Tapping,
-    function: Any,
-    input: Tensor,
-    normalized_shape: Any,
-    weight: Any = None,
-    bias: Any = None,
-    eps: Any = 1e-5,
-) -> Tensor:
-    output = function(input, normalized_shape, weight, bias, eps)
-    if taps.place(weight) is None and taps.place(bias) is None:
-        return output
-    with torch.no_grad():
-        plain = function(input, normalized_shape, None, None, eps)
-    return _normalised(taps, output, plain, weight, bias, len(normalized_shape))
-
-
-def _rms_norm(
-    taps: Tapping, function: Any, input: Tensor, normalized_shape: Any, weight: Any = None, eps: Any = None
-) -> Tensor:
-    output = function(input, normalized_shape, weight, eps)
-    if taps.place(weight) is None:
-        return output
-    with torch.no_grad():
-        plain = function(input, normalized_shape, None, eps)
-    return _normalised(taps, output, plain, weight, None, len(normalized_shape))
-
-
-def _channel_norm(taps: Tapping, output: Tensor, plain: Tensor, weight: Any, bias: Any) -> Tensor:
-    """Tap a norm whose weights belong to the second axis, the channels."""
-    output = taps.vector(
-        output, weight, lambda back, _: (back * plain).flatten(2).sum(2) if back.dim() > 2 else back * plain
-    )
-    return taps.vector(output, bias, lambda back, _: back.flatten(2).sum(2) if back.dim() > 2 else back)
-
-
-def _group_norm(
-    taps: Tapping, function: Any, input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: Any = 1e-5
-) -> Tensor:
-    output = function(input, num_groups, weight, bias, eps)
-    if taps.place(weight) is None and taps.place(bias) is None:
-        return output
-    with torch.no_grad():
-        plain = function(input, num_groups, None, None, eps)
-    return _channel_norm(taps, output, plain, weight, bias)
-
-
-def _batch_norm(
-    taps: Tapping,
-    function: Any,
-    input: Tensor,
-    running_mean: Any,
-    running_var: Any,
-    weight: Any = None,
-    bias: Any = None,
-    *others: Any,
-    **named: Any,
-) -> Tensor:
-    output = function(input, running_mean, running_var, weight, bias, *others, **named)
-    if taps.place(weight) is None and taps.place(bias) is None:
-        return output
-    with torch.no_grad():
-        plain = function(input, running_mean, running_var, None, None, *others, **named)
-    return _channel_norm(taps, output, plain, weight, bias)
-
-
-def _elementwise(taps: Tapping, function: Any, first: Any, second: Any, **named: Any) -> Any:
-    """Parameters added to, or multiplied with, what belongs to rows; the same ones for every row."""
-    output = function(first, second, **named)
-    places = [taps.place(part) for part in (first, second)]
-    if places == [None, None]:
-        return output
-    weight, other = (second, first) if places[0] is None else (first, second)
-    each_row = weight.dim() == output.dim() and weight.shape[0] != 1
-    if None not in places or named or not isinstance(other, Tensor) or output.shape != other.shape or each_row:
-        for part in (first, second):
-            taps.leave(part)
-        return output
-    factor = other.detach() if function in PRODUCTS else None
-    wanted = [1] * (output.dim() - weight.dim()) + list(weight.shape)
-
-    def each(back: Tensor, axis: RowAxis) -> Tensor:
-        rows = axis.first(back if factor is None else back * factor)
-        shape = wanted[: axis.axis] + wanted[axis.axis + 1 :] if axis.order == "alone" else wanted
-        return rows.sum_to_size(len(rows), *shape).flatten(1)
-
-    return taps.vector(output, weight, each)
-
-
-def _expanded(taps: Tapping, function: Any, weight: Tensor, *sizes: Any, **named: Any) -> Tensor:
-    """Parameters repeated for every row, as the token that stands for a class."""
-    output: Tensor = function(weight, *sizes, **named)
-    if taps.place(weight) is None:
-        return output
-    wanted = [1] * (output.dim() - weight.dim()) + list(weight.shape)
-    if any(size not in (1, there) for size, there in zip(wanted, output.shape, strict=True)):
-        taps.leave(weight)
-        return output
-
-    def each(back: Tensor, axis: RowAxis) -> Tensor:
-        rows = axis.first(back)
-        return rows.sum_to_size(len(rows), *wanted[: axis.axis], *wanted[axis.axis + 1 :]).flatten(1)
-
-    return taps.vector(output.clone(), weight, each)  # a copy, so that what follows does not look like parameters
-
-
-_attention = (
-    FunctionType(  # torch's own code, which here does not hand itself over once more, so that its parts are seen
-        functional.multi_head_attention_forward.__code__,
-        {**vars(functional), "has_torch_function": lambda _: False},
-        argdefs=functional.multi_head_attention_forward.__defaults__,
-    )
-)
-
-
-PRODUCTS = {torch.mul, torch.Tensor.mul, torch.Tensor.__mul__, torch.Tensor.__rmul__}
-SUMS = {torch.add, torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__}
-TAPPED: dict[Any, Callable[..., Any]] = {
-    functional.linear: _linear,
-    torch.conv1d: _convolution,
-    torch.conv2d: _convolution,
-    torch.conv3d: _convolution,
-    functional.embedding: _embedding,
-    functional.layer_norm: _layer_norm,
-    functional.rms_norm: _rms_norm,
-    functional.group_norm: _group_norm,
-    functional.batch_norm: _batch_norm,
-    torch.addmm: _addmm,
-    torch.matmul: _product,
-    torch.mm: _product,
-    torch.Tensor.matmul: _product,
-    torch.Tensor.__matmul__: _product,
-    torch.Tensor.expand: _expanded,
-    torch.Tensor.expand_as: _expanded,
-    torch.Tensor.repeat: _expanded,
-    **dict.fromkeys(PRODUCTS | SUMS, _elementwise),
-}
