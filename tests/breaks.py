@@ -123,7 +123,7 @@ BREAKS = [
         "(1.0 * jacobian)",
         DERIVATIVES,
     ),
-    Break("groups ignored", "data/rows.py", "ids.numpy() if group is None", "ids.numpy() if True", SANDWICH),
+    Break("groups ignored", "data/units.py", "ids.numpy() if group is None", "ids.numpy() if True", SANDWICH),
     Break(
         "example weights ignored",
         "core/derivatives.py",
@@ -1490,8 +1490,8 @@ BREAKS = [
     Break(
         "rows that pickle cannot name",
         "data/rows.py",
-        "partial(read, reader), data)",
-        "lambda: read(reader), data)",
+        "partial(read, reader), data, given",
+        "lambda: read(reader), data, given",
         PICKLING,
     ),
 ]

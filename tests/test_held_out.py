@@ -195,7 +195,7 @@ def test_targets_that_do_not_fit_are_refused(model, rows):
     auditor = rue.LinearRUE().fit(model, rows[0])
     with pytest.raises(ShapeError):
         auditor.calibrate(rows[1][0], rows[1][1][:3])
-    with pytest.raises(DataError, match="1 of 70 held-out rows have a target that is no finite number"):
+    with pytest.raises(DataError, match="1 of 70 rows have a target that is no finite number"):
         auditor.calibrate(rows[1][0], np.r_[np.nan, rows[1][1][1:]])
     with pytest.raises(DataError, match="every held-out target equals its prediction"):
         auditor.calibrate(rows[1][0], auditor.predict(rows[1][0]))
@@ -266,7 +266,7 @@ def test_rows_that_were_trained_on_are_refused():
     for rows in (X, np.vstack([new[:45], X[:5]])):
         with pytest.raises(rue.errors.DataError, match="have the features of a training row, the first being row"):
             auditor.calibrate(rows, np.zeros(len(rows)))
-    assert auditor.calibrate(new, np.zeros(50)).audit(new).interval().guarantee.promise == "guaranteed"
+    assert auditor.calibrate(new, y[:50]).audit(new).interval().guarantee.promise == "guaranteed"
     coarse = draw.integers(0, 2, size=(90, 3)).astype(float)
     auditor = rue.CalibratedRUE().fit(rue.wrap(Ridge().fit(coarse, y)), (coarse, y))
     auditor.calibrate(draw.integers(0, 2, size=(50, 3)).astype(float), draw.normal(size=50))

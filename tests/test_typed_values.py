@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsRegressor
 import rue
 from rue.calibrate.conformal import CLASS_SET, HeldOutScores
 from rue.calibrate.left_out import Folds, Influence
-from rue.core.errors import CrowdedWarning
+from rue.core.errors import CrowdedWarning, RueWarning
 from rue.core.guarantee import Guarantee
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -68,12 +68,13 @@ def test_sets_of_classes_are_named_in_their_own_words_and_groups_keep_their_name
 
 
 def test_policies_promise_what_they_were_chosen_by():
-    model = rue.wrap(Ridge().fit(X, y))
-    audit = rue.LinearRUE().fit(model, (X, y)).audit(X)
-    far = rue.policy.Exceeds(0.0)
+    auditor = rue.LinearRUE().fit(rue.wrap(Ridge().fit(X[:40], y[:40])), (X[:40], y[:40]))
+    audit, held, far = auditor.audit(X[40:]), y[40:], rue.policy.Exceeds(0.0)
     assert rue.Policy.by_share(audit, share=0.3).guarantee.holds
-    assert rue.Policy.by_risk(audit, y, rue.policy.Exceeds(9.0), risk=0.3).guarantee.holds
-    assert not rue.Policy.by_cost(audit, y, far, error=10, review=1).guarantee.holds  # all is for review
+    assert rue.Policy.by_risk(audit, held, rue.policy.Exceeds(9.0), risk=0.3).guarantee.holds
+    assert not rue.Policy.by_cost(audit, held, far, error=10, review=1).guarantee.holds  # all is for review
+    with pytest.warns(RueWarning, match="training row"):
+        assert not rue.Policy.by_share(auditor.audit(X[:40]), share=0.3).guarantee.holds
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from attacks import mistakes, models, tables, training, trial_a, trial_b, trial_c
+from attacks import afterwards, mistakes, models, tables, training, trial_a, trial_b, trial_c
 from attacks.attack import Attack, Outcome, Right, tried
 
 SECTIONS: dict[str, list[Attack]] = {
@@ -12,6 +12,7 @@ SECTIONS: dict[str, list[Attack]] = {
     **tables.SECTIONS,
     **training.SECTIONS,
     **models.SECTIONS,
+    **afterwards.SECTIONS,
     **trial_a.SECTIONS,
     **trial_b.SECTIONS,
     **trial_c.SECTIONS,
@@ -35,27 +36,7 @@ OPEN = frozenset(
         "The target is left among the features, of LightGBM",
         "The target is left among the features, of a forest",
         "CatBoost ranks",
-        "Groups are a Series whose index is in another order than that of the rows",
-        "Held-out rows come from far outside of the training rows",
-        "Held-out rows of a classifier are of one class",
-        "Held-out labels are swapped, yes for no",
-        "A policy is chosen on the training rows",
-        "A policy is chosen on held-out rows that are there ten times each",
-        "Wrong classes are counted in a regression",
-        "A negative number of units is to be kept",
-        "Training arrays are set to zero, then a prediction is explained",
-        "Two audits are compared by ==",
-        "A target of log_prob is missing",
-        "No score is drawn",
-        "One row is drawn",
-        "Deviations to draw are all zero",
-        "Thirds of rows with one score are drawn",
-        "The kernel is drawn of an audit and not of an explanation",
-        "A report is saved into a folder without a name",
-        "Names of audited rows are there twice",
-        "A report is made with the checks of another auditor",
         "Copies of rows are augmented by noise of a thousandth",
-        "The damping is 1e12, beside which the data do not count",
     }
 )
 ATTACKS = [attack for section in SECTIONS.values() for attack in section]

@@ -558,7 +558,7 @@ FRAMES = [
     Attack(
         "Targets are a Series whose index is not in the order of the rows",
         _swapped_index,
-        Warned("order|index|rest"),
+        Refused(DataError, "index"),
     ),
     Attack(
         "Columns have two levels of names, and come backwards",

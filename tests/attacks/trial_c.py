@@ -1503,7 +1503,7 @@ def wide() -> rue.Report:
     X = source.normal(size=(60, 2000))
     y = X[:, 0] + source.normal(size=60)
     at = rue.LinearRUE().fit(rue.wrap(Ridge(100.0).fit(X, y)), (X, y))
-    return rue.report(at, source.normal(size=(3, 2000)), baselines=False, checkup=linear().check())
+    return rue.report(at, source.normal(size=(3, 2000)), baselines=False, checkup=at.check())
 
 
 REPORTS = [

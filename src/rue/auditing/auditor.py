@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.auditing.assessment import Assessment, Assessor, ClassShares, Collected, Members
-from rue.auditing.held_out import HeldOutClasses, held_out, held_out_classes, pair, surprise
-from rue.auditing.in_use import refuse_another_model, refuse_rows_in_use, repeated
+from rue.auditing.doubtful import absent_classes, far_away, one_target, surprise, surprise_of_classes
+from rue.auditing.held_out import HeldOutClasses, held_out, held_out_classes, pair
+from rue.auditing.in_use import in_use, refuse_another_model, refuse_rows_in_use, repeated
 from rue.auditing.kinds import Classes, Numbers
 from rue.auditing.meaning import Meaning
 from rue.auditing.predictive import Predictive
@@ -31,12 +32,13 @@ from rue.core.arrays import Array
 from rue.core.classify import averaged, epistemic, flip_probability, probability
 from rue.core.concepts import Decision, Facts, Inputs
 from rue.core.derivatives import input_chunks, outputs
-from rue.core.errors import DataError, InputError, ModelError, RueWarning, SettingError
+from rue.core.errors import DataError, InputError, ModelError, RueError, RueWarning, SettingError
 from rue.core.memory import derivatives_kept
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.progress import track
 from rue.core.resample import untouched
+from rue.core.row_order import refuse_another_order
 from rue.data.rows import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
@@ -47,7 +49,7 @@ Predict = Callable[[Model, Inputs], Tensor]
 """Predictions (c, k) of networks that a method trained itself."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays inside: equal is what is the same object
 class Auditor:
     """A fitted method: hand it inputs and it returns an Audit."""
 
@@ -82,6 +84,7 @@ class Auditor:
             prediction=answers,
             explainer=partial(self._explain, inputs),
             index=inputs.index if hasattr(inputs, "iloc") else None,
+            held_out_doubts=partial(self._doubts, inputs),
         )
 
     def _of_outputs(self, inputs: Any) -> Audit:
@@ -133,16 +136,12 @@ class Auditor:
         All variances are multiplied by one number, so that rankings do not change. `audit.interval` becomes split
         conformal, by group if the held-out rows have groups; for a classifier, `audit.prediction_set` does.
         """
-        calibrated = self._held_out(X, y, group, stopping=False)
-        refuse_rows_in_use(self.model, self.trained.data, self.stopped_by, X)
-        return calibrated
+        return self._held_out(X, y, group, stopping=False)
 
     def validated(self, validation: Any) -> "Auditor":
         """Like `calibrate`, with validation rows (X, y) on which training may have been stopped early."""
         X, y = pair(validation)
-        validated = self._held_out(X, y, None, stopping=True)
-        refuse_rows_in_use(self.model, self.trained.data, self.stopped_by, X)
-        return replace(validated, stopped_by=X)
+        return replace(self._held_out(X, y, None, stopping=True), stopped_by=X)
 
     def _again_calibrated(self, y: Any) -> Facts:
         """The facts with another fingerprint: scores differ from those before."""
@@ -151,22 +150,34 @@ class Auditor:
         return {**self.facts, "auditor": blake2b(f"{before} {held.tolist()}".encode(), digest_size=8).hexdigest()}
 
     def _held_out(self, X: Any, y: Any, group: Any, stopping: bool) -> "Auditor":
-        if self.model.family.decision is not None:
+        refuse_another_order(X, y=y, group=group)
+        rows, model = self.trained.data, self.model
+        if model.family.decision is not None:
             plain = self.audit(X)
             classes = held_out_classes(plain, y, group, stopping)
-            texts = repeated(self.model, self.trained.data, X)
-            facts = {**self._again_calibrated(y), "held_out": len(plain), "warnings": (*self.facts["warnings"], *texts)}
-            for text in texts:
-                warnings.warn(text, RueWarning, stacklevel=4)
-            return replace(self, sets=classes, facts=facts)
-        plain = replace(self, predictive=replace(self.predictive, held_out=None))._of_outputs(X)
-        targets = y if self.model.response is None else self._encoded(y).reshape(plain.prediction.shape)
-        measured = held_out(plain, targets, group, stopping)
-        texts = (*surprise(plain, targets), *repeated(self.model, self.trained.data, X))
+            texts = (*surprise_of_classes(plain, y), *absent_classes(plain, model, rows, y))
+            calibrated = replace(self, sets=classes)
+        else:
+            plain = replace(self, predictive=replace(self.predictive, held_out=None))._of_outputs(X)
+            targets = y if model.response is None else self._encoded(y).reshape(plain.prediction.shape)
+            measured = held_out(plain, targets, group, stopping)
+            texts = (*surprise(plain, targets), *one_target(plain, rows, targets))
+            calibrated = replace(self, predictive=replace(self.predictive, held_out=measured))
+        refuse_rows_in_use(model, rows, self.stopped_by, X)
+        texts = (*texts, *far_away(plain, model, rows, X), *repeated(model, rows, X))
         for text in texts:
             warnings.warn(text, RueWarning, stacklevel=4)
         facts = {**self._again_calibrated(y), "held_out": len(plain), "warnings": (*self.facts["warnings"], *texts)}
-        return replace(self, predictive=replace(self.predictive, held_out=measured), facts=facts)
+        return replace(calibrated, facts=facts)
+
+    def _doubts(self, inputs: Any) -> tuple[str, ...]:
+        """Why audited rows are no held-out rows: they were in use, or are there several times; empty if unknown."""
+        try:
+            with untouched():
+                used = in_use(self.model, self.trained.data, self.stopped_by, inputs)
+                return (*used, *repeated(self.model, self.trained.data, inputs))
+        except RueError:  # rows that cannot be read again
+            return ()
 
     def check(
         self,
@@ -193,7 +204,7 @@ class Auditor:
         for part in () if audited is None else audited.parts:
             for _ in self._chunks(part):  # raises for inputs that the model cannot take, as `audit` does
                 pass
-        return check_up(
+        found = check_up(
             Subject(
                 self.model,
                 self.trained.data,
@@ -211,6 +222,7 @@ class Auditor:
                 rested=self.trained.solved is not None and self.trained.solved.objective is not self.model,
             )
         )
+        return replace(found, auditor=self.trained.fingerprint)
 
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
         """The audited predictions, and with `return_std` also `total_std` or else `std`: scikit-learn's convention."""
@@ -277,6 +289,7 @@ class Auditor:
             )
         if row is not None and not 0 <= row < len(audit):
             raise SettingError(f"row is {row}, expected 0 to {len(audit) - 1}, one of the {len(audit)} audited rows")
+        self.trained.data.refuse_changed_source()
         rows = np.arange(len(audit)) if row is None else np.array([row])
         outputs_of = audit.outputs[rows]
         covariance = None if audit.covariance is None else audit.covariance[rows]

@@ -17,7 +17,6 @@ from rue.core.guarantee import Guarantee
 
 WORTH = 100  # number of validation rows that count as much as the calibration on training rows
 FEWEST = 2  # minimum number of validation rows
-SURPRISING = 3.0  # errors above so many times the expected size give a warning
 RANGE = log(1e6)  # largest absolute logarithm of the factor in the search
 
 
@@ -68,21 +67,6 @@ def pair(validation: Any) -> tuple[Any, Any]:
             "there are none"
         )
     return X, y
-
-
-def surprise(audit: Audit, y: Any) -> tuple[str, ...]:
-    """A warning if the errors on held-out rows are much larger than expected."""
-    errors = audit.errors(y)
-    times = np.sqrt(
-        (errors**2).mean(axis=0) / np.diagonal(np.asarray(audit.total_covariance), axis1=1, axis2=2).mean(0)
-    )
-    if float(times.max()) <= SURPRISING:
-        return ()
-    return (
-        f"held-out rows are missed by {float(times.max()):.3g} times what the training rows led to expect: are their "
-        "targets in the units of training (standardised, if they were), in the order of the rows, and the rows like "
-        "those of training? Expected errors follow them",
-    )
 
 
 def check_rows(group: Labels | None, rows: int) -> None:
@@ -139,9 +123,6 @@ def variance_factor(errors: Array, covariance: Array, degrees: float) -> float:
 
 
 def _check(errors: Array, covariance: Array) -> None:
-    bad = ~np.isfinite(errors).all(axis=1)
-    if bad.any():
-        raise DataError(f"{bad.sum()} of {bad.size} held-out rows have a target that is no finite number; drop them")
     if not errors.any():
         raise DataError(
             "every held-out target equals its prediction, so there is no error to measure a spread by; give the "

@@ -1,6 +1,6 @@
 """Is it still the model that was fitted, and are held-out rows neither in use already nor there several times?"""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -33,6 +33,12 @@ def refuse_another_model(model: Model, data: Rows) -> None:
 
 def refuse_rows_in_use(model: Model, data: Rows, stopped_by: Any, X: Any) -> None:
     """Raise if more of these rows were trained on, or stopped training, than chance explains."""
+    for text in in_use(model, data, stopped_by, X):
+        raise DataError(text)
+
+
+def in_use(model: Model, data: Rows, stopped_by: Any, X: Any) -> Iterator[str]:
+    """A sentence for training rows, and one for validation rows, if more of them are there than chance explains."""
     held = Audited.of(X)
     earlier: dict[str, Iterable[Inputs]] = {"training": (batch.inputs for batch in data.batches())}
     if stopped_by is not None:
@@ -40,10 +46,10 @@ def refuse_rows_in_use(model: Model, data: Rows, stopped_by: Any, X: Any) -> Non
     for called, rows in earlier.items():
         found = rows_met_again(held, rows, model, called)
         if isinstance(found, Check) and found.light == "red":
-            raise DataError(
+            yield (
                 f"{found.value:.0%} of the held-out rows have the features of a {called} row, the first being row "
-                f"{found.rows[0]}: intervals by rows that the model or its audit was made with guarantee nothing; hold "
-                "other rows out"
+                f"{found.rows[0]}: rows that the model or its audit was made with guarantee nothing about new ones; "
+                "hold other rows out"
             )
 
 
@@ -54,5 +60,5 @@ def repeated(model: Model, data: Rows, X: Any) -> tuple[str, ...]:
         return ()
     return (
         f"{share:.0%} of the held-out rows equal another one of them: each counts as a row of its own, so that "
-        "intervals promise more than they hold; take the copies out, or hold other rows out",
+        "intervals and thresholds promise more than they hold; take the copies out, or hold other rows out",
     )

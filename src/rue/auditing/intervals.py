@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.arrays import Array, Labels
+from rue.core.equality import same
 from rue.core.guarantee import Guarantee
 
 
@@ -18,12 +19,26 @@ class Interval(NamedTuple):
     upper: Array
     guarantee: Guarantee
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all ends are the same."""
+        return isinstance(other, Interval) and same(tuple(self), tuple(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
 
 class PredictionSet(NamedTuple):
     """A mask (m, classes) of the classes in the set of each row, and the guarantee."""
 
     members: NDArray[np.bool_]
     guarantee: Guarantee
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all ends are the same."""
+        return isinstance(other, PredictionSet) and same(tuple(self), tuple(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 SetRule = Callable[[Array, float, Labels | None], PredictionSet]

@@ -14,8 +14,10 @@ from rue.auditing.spread import Spread, deviation
 from rue.calibrate.variance import negative_log_density
 from rue.core.arrays import Array, Labels
 from rue.core.concepts import Decision, Facts
+from rue.core.equality import same
 from rue.core.errors import DataError, InputError, NumericalError, SettingError, ShapeError
-from rue.core.settings import check_level
+from rue.core.row_order import refuse_another_order
+from rue.core.settings import check_count, check_level, is_whole
 from rue.explain.explanation import Explanation, Explanations
 
 if TYPE_CHECKING:
@@ -39,9 +41,16 @@ class Audit:
     classification: Classes | None = field(default=None, repr=False)
     explainer: Callable[..., Explanation | Explanations] | None = field(default=None, repr=False)
     index: "pd.Index | None" = field(default=None, repr=False)  # of the audited table, for `to_frame`
+    held_out_doubts: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False)  # why they are not held out
 
     def __len__(self) -> int:
         return len(self.prediction)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two audits are of one auditor and have the same numbers, however long they took."""
+        return isinstance(other, Audit) and same(self._compared, other._compared)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays can be changed
 
     @property
     def std(self) -> Array | None:
@@ -83,7 +92,10 @@ class Audit:
 
     @property
     def scarce(self) -> NDArray[np.bool_] | None:
-        """Inputs unlike the training rows (m,); None for methods that do not look."""
+        """Inputs unlike the training rows (m,), of a calibrated audit of numbers.
+
+        None for forests, classifiers and every method but CalibratedRUE: they do not look.
+        """
         return None if self.spread.calibrated is None else self.spread.calibrated.scarce
 
     @property
@@ -141,6 +153,7 @@ class Audit:
         """Like `probability`, but from draws of the logits' resampling distribution instead of the closed form."""
         if self.classification is None or self.covariance is None:
             raise InputError("there are no logits with a covariance to draw from; use LinearRUE on a classifier")
+        check_count("members", members, "draws")
         return self.classification.sampled_probability(self.covariance, members, seed)
 
     def interval(self, level: float = 0.9, *, by: str | None = None, group: ArrayLike | None = None) -> Interval:
@@ -161,6 +174,7 @@ class Audit:
             why = "; CV+ needs copies, all trained in this fit, and rows without groups, weights or order"
             advice = ", ".join(rules) + (why if chosen == "CV+" else "")
             raise SettingError(f"there is no interval by {by!r} for this audit; choose from {advice}")
+        refuse_another_order(self.index, group=group)
         labels = None if group is None else np.asarray(group)
         if labels is not None and chosen != "split conformal":
             raise SettingError(
@@ -178,6 +192,7 @@ class Audit:
             raise InputError("prediction sets are of classifiers; a prediction of numbers has audit.interval(level)")
         if self.classification.sets is None:
             raise InputError("prediction sets need rows held out from training: auditor.calibrate(X, y), then audit")
+        refuse_another_order(self.index, group=group)
         labels = None if group is None else np.asarray(group)
         return self.classification.sets(self.classification.probability, level, labels)
 
@@ -202,12 +217,10 @@ class Audit:
         """
         if self.explainer is None:
             raise InputError("this audit was not made by an auditor, which alone knows the training rows")
-        chosen = {"row": row, "output": output, "top": top}
-        for name, value in chosen.items():
-            if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
+        for name, value in {"row": row, "output": output}.items():
+            if value is not None and not is_whole(value):
                 raise SettingError(f"{name} must be a whole number, such as 0 for the first, got {value!r}")
-        if top < 1:
-            raise SettingError(f"top is {top}, expected at least one training row or group for each prediction")
+        check_count("top", top, "training rows or groups for each prediction")
         return self.explainer(self, row, output, top, noun)
 
     def log_prob(self, y: ArrayLike) -> Array:
@@ -215,6 +228,7 @@ class Audit:
 
         For classifiers, the logarithm of the averaged probability of the label.
         """
+        refuse_another_order(self.index, y=y)
         if self.classification is not None:
             return self.classification.log_prob(y, self.method)
         if self.numbers is not None and self.numbers.log_density is not None:
@@ -249,6 +263,7 @@ class Audit:
     def errors(self, y: ArrayLike) -> Array:
         """Targets minus predictions, (m, k), of an audit with a predictive distribution."""
         self._needed_spread()
+        refuse_another_order(self.index, y=y)
         try:
             targets = np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -259,7 +274,19 @@ class Audit:
             raise ShapeError(
                 f"targets have shape {targets.shape}, the predictions {self.prediction.shape}; they must agree"
             )
+        bad = ~np.isfinite(targets.reshape(len(self), -1)).all(axis=1)
+        if bad.any():
+            raise DataError(
+                f"{bad.sum()} of {bad.size} rows have a target that is no finite number, the first being row "
+                f"{bad.argmax()}: their errors are not known; leave such rows out"
+            )
         return (targets - self.prediction).reshape(len(self), -1)
+
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        shares = (self.probability, self.flip_probability, self.epistemic, self.classes)
+        numbers = (self.prediction, self.score, self.outputs, self.degrees, self.spread)
+        return (self.method, self.facts.get("auditor"), self.index, *numbers, *shares)
 
     def _numbers_per_row(self) -> Iterator[tuple[str, Array]]:
         """The arrays that a frame shows besides the score, by name: (m,) or (m, columns)."""

@@ -33,6 +33,7 @@ class Trained:
     seed: int | None = None  # for methods that draw random numbers
     sampled_trees: SampledTrees | None = None  # for forests
     cells: SeenCells | None = field(default=None, repr=False)  # of the training table
+    fingerprint: str = ""  # tells fits apart; calibration by held-out rows does not change it
 
     @property
     def inverted(self) -> Inverted | None:

@@ -44,6 +44,7 @@ class CheckUp:
 
     checks: tuple[Check, ...]
     skipped: Mapping[str, str] = field(default_factory=dict)  # checks that were not made, and why
+    auditor: str = ""  # the fingerprint of the fit that was checked
 
     @property
     def light(self) -> Light:

@@ -45,6 +45,7 @@ def check_up(subject: Subject) -> CheckUp:
     """All checks in order; each is made, or skipped with a reason."""
     checks, skipped = [], {}
     with untouched(), torch.inference_mode(False), derivatives_kept(subject.data):
+        subject.data.refuse_changed_source()
         for _ in subject.data.batches():  # raises if the rows have changed since the fit
             pass
         for name, check in CHECKS.items():

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rue.core.errors import InputError
+from rue.core.row_order import refuse_another_order
 
 
 def columns(endless: bool = False, **named: ArrayLike) -> list[NDArray[np.float64]]:
@@ -14,6 +15,7 @@ def columns(endless: bool = False, **named: ArrayLike) -> list[NDArray[np.float6
     for name, column in read.items():
         if column.size != m:
             raise InputError(f"{name} has {column.size} rows and {first} has {m}, expected as many; pass the same rows")
+    refuse_another_order(named[first], InputError, **{name: given for name, given in named.items() if name != first})
     if "std" in read:
         check_rows("std", read["std"], read["std"] <= 0, "above zero; add the noise variance")
     if "loss" in read:

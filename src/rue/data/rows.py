@@ -16,7 +16,10 @@ from rue.core.concepts import Batch, Inputs
 from rue.core.errors import DataError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, take
+from rue.core.row_order import refuse_another_order
 from rue.core.schema import fitted_schema
+from rue.data.raw_print import raw_print
+from rue.data.units import resampling_units, weights
 from rue.models.admission import admit, admit_again, admit_labels
 
 BATCH_BYTES = 2**24  # of inputs read at once
@@ -28,7 +31,7 @@ LABELS = ("labels", "label")  # keys of the targets in a batch that is a dict
 PassOverRows = Callable[[], Iterator[tuple[Inputs, Any]]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays inside: equal is what is the same object
 class Data:
     """Training rows with an optional weight for each and the group (patient, site, sequence) it belongs to.
 
@@ -55,6 +58,7 @@ class Rows:
     read: PassOverRows = field(repr=False)
     source: Data = field(repr=False)  # as the user gave it
     prints: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)  # of batches, by first and last row
+    given: int = 0  # the print of the source's own arrays
 
     def batches(self) -> Iterator[Batch]:
         """Every row once, in the same order on every pass; raises if the data is no longer what was read first."""
@@ -64,25 +68,34 @@ class Rows:
             start = rows.stop
             found = _print([inputs, targets])
             if self.prints.setdefault((rows.start, rows.stop), found) != found:
-                raise DataError(
-                    f"training rows {rows.start} to {rows.stop - 1} are not what they were when the audit was fitted: "
-                    "an array was changed in place since, or a dataset draws at random; give the audit its own copy, "
-                    "or fit again"
-                )
+                raise _changed(f"training rows {rows.start} to {rows.stop - 1}")
             yield Batch(inputs, targets, self.weight[rows].to(leaves(inputs)[0].device), rows)
+
+    def refuse_changed_source(self) -> None:
+        """Raise if the user's arrays were changed: their values are shown beside influences of those before."""
+        if raw_print(self.source.X, self.source.y) != self.given:
+            raise _changed("training rows")
+
+
+def _changed(rows: str) -> DataError:
+    return DataError(
+        f"{rows} are not what they were when the audit was fitted: an array was changed in place since, or a dataset "
+        "draws at random; give the audit its own copy, or fit again"
+    )
 
 
 def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     """Read the training data with a model, and bind the model to it."""
     data = _as_data(data)
     _refuse_masked(data.X)
+    refuse_another_order(data.X, y=data.y, weight=data.weight, group=data.group)
     model = replace(model, schema=fitted_schema(data.X, model.schema))
     data = replace(data, X=model.aligned(data.X))
     read, ids, source_rows = _open(data, model)
     n = len(ids)
     if n < 2:
         raise DataError(f"{n} training rows were read; resampling needs at least two")
-    weight = _weights(data.weight, source_rows)[ids]
+    weight = weights(data.weight, source_rows)[ids]
     if float(weight.sum()) <= 0:
         raise DataError("all example weights are zero; there is no training data left")
     if data.weight is not None and model.balanced_by is not None:
@@ -90,7 +103,7 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
             f"the classes were balanced by {model.balanced_by}, which labels alone do not tell; train "
             "with those class weights as numbers: class_weight={label: weight, ...}"
         )
-    unit, units = _units(data.group, source_rows, ids)
+    unit, units = resampling_units(data.group, source_rows, ids)
     counted = len(torch.unique(unit[weight > 0]))
     if counted < 2:
         raise DataError(
@@ -98,9 +111,10 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
             "two"
         )
     inputs, _ = next(iter(read(model)))
+    given = raw_print(data.X, data.y)
 
     def rows(reader: Model) -> Rows:
-        return Rows(n, ids, weight, unit, units, partial(read, reader), data)
+        return Rows(n, ids, weight, unit, units, partial(read, reader), data, given=given)
 
     bound = model.bind(inputs, float(weight.sum()), lambda reader: rows(reader).batches())
     first = next(iter(read(bound)))
@@ -356,39 +370,3 @@ def _row_slices(tree: Inputs, n: int) -> Iterator[slice]:
     size = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
-
-
-def _weights(weight: Any, n: int) -> Tensor:
-    if weight is None:
-        return torch.ones(n, dtype=torch.float64)
-    try:
-        values = torch.from_numpy(
-            np.array(weight.detach().cpu().numpy() if isinstance(weight, Tensor) else weight, np.float64)
-        )
-    except (TypeError, ValueError) as error:
-        raise DataError(f"weight must be one number per row ({error}); give an array of numbers") from error
-    if tuple(values.shape) != (n,):
-        raise ShapeError(f"weight has shape {tuple(values.shape)}, expected one number per row ({n},)")
-    if not bool(torch.isfinite(values).all()) or bool((values < 0).any()):
-        raise DataError("example weights must be finite and at least zero")
-    return values
-
-
-def _units(group: Any, n: int, ids: Tensor) -> tuple[Tensor, int]:
-    """The unit of each row that was read, and their number: its group, else the row's number, also if read twice."""
-    from pandas import factorize  # distinguishes 1 from "1", and recognises every kind of missing label
-
-    labels = ids.numpy() if group is None else _group_labels(group, n)[ids]
-    codes, present = factorize(labels, sort=group is None)
-    if (codes < 0).any():
-        raise DataError("group has missing labels; give every row a group, its own if it has none")
-    if len(present) < 2:
-        raise DataError(f"all rows belong to one group ({present[0]}); resampling needs at least two groups")
-    return torch.as_tensor(codes), len(present)
-
-
-def _group_labels(group: Any, n: int) -> Any:
-    labels = np.asarray(group)
-    if labels.shape != (n,):
-        raise ShapeError(f"group has shape {labels.shape}, expected one label per row ({n},)")
-    return labels

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rue.core.columns import columns
 from rue.core.errors import InputError, ShapeError
-from rue.core.settings import check_level
+from rue.core.settings import check_count, check_level, is_whole
 
 
 class AUCCurve(NamedTuple):
@@ -289,7 +289,7 @@ def ence(error: ArrayLike, std: ArrayLike, bins: int = 10) -> float:
     0.25
     """
     errors, stds = columns(error=error, std=std)
-    if not 1 <= bins <= errors.size:
+    if not is_whole(bins) or not 1 <= bins <= errors.size:
         raise InputError(f"bins is {bins}, expected 1 to the number of rows, {errors.size}; use fewer bins")
     variances = np.array_split(np.sort(stds) ** 2, bins)
     squares = np.array_split(_sorted_with_tie_means(stds, errors**2), bins)
@@ -304,6 +304,7 @@ def expected_calibration_error(probability: ArrayLike, label: ArrayLike, bins: i
     >>> expected_calibration_error([[0.2, 0.8], [0.2, 0.8]], [1, 0])  # 80 % sure, right half of the time
     0.3
     """
+    check_count("bins", bins, "bins", InputError)
     shares, labels = np.asarray(probability, dtype=np.float64), np.asarray(label)
     if shares.ndim != 2 or labels.shape != shares.shape[:1]:
         raise ShapeError(

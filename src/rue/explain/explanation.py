@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rue.core.arrays import Array, Whole
+from rue.core.equality import same
 from rue.core.errors import InputError
+from rue.core.settings import check_count
 from rue.explain.lens import MODEL
 from rue.explain.missed import MissKind
 from rue.explain.people import TrainingTable
@@ -61,6 +63,12 @@ class Explanation:
     training: TrainingTable = field(repr=False)
     leave: Callable[[Whole], float] = field(repr=False)  # the change when training rows (s,) are left out together
     whose: str = MODEL  # the model of these influences and errors: the audited one, or a substitute for it
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all numbers are the same."""
+        return isinstance(other, Explanation) and same(self._compared, other._compared)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays can be changed
 
     def without(self, units: ArrayLike) -> float:
         """The change of the prediction if these units (s,), such as `order[:10]`, were left out together."""
@@ -134,6 +142,7 @@ class Explanation:
         """The units that contribute most, with the columns of the user's own training rows."""
         import pandas as pd
 
+        check_count("top", top, "training rows or groups")
         units = self.order[:top]
         rows = self.representative[units]
         table = pd.DataFrame(
@@ -151,6 +160,11 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.sentence
+
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        named = (self.row, self.of, self.prediction, self.variance, self.kind, self.split, self.whose, self.label)
+        return (*named, self.contribution, self.change, self.pull, self.similarity, self.kernel, self.residual)
 
 
 @dataclass(frozen=True)
@@ -181,6 +195,12 @@ class Explanations:
     def __len__(self) -> int:
         return len(self.row)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all numbers are the same."""
+        return isinstance(other, Explanations) and same(self._compared, other._compared)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays can be changed
+
     def to_frame(self) -> "pd.DataFrame":
         """One line for each explained row: the reason, its percentiles, and the units that decide."""
         import pandas as pd
@@ -192,6 +212,10 @@ class Explanations:
         columns["largest_share"] = self.share[:, 0]
         columns["sentence"] = self.sentence
         return pd.DataFrame(columns)
+
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__dataclass_fields__ if name != "training")
 
     @classmethod
     def of_each(cls, explained: list["Explanation"], top: int) -> "Explanations":

@@ -196,11 +196,12 @@ class Fitting:
         if lens is None and solved is not None and settings.resampler is not None:
             inverse = solved.inverted.inverse
             lens = GradientLens(solved.objective, self.data, inverse, settings.resampler, settings.meat)
+        fingerprint = self._fingerprint()
         return Auditor(
             method=type(self.method).__name__,
             model=self.model,
             assess=assess,
-            facts=self._facts(facts, solved),
+            facts=self._facts({"auditor": fingerprint, **facts}, solved),
             trained=Trained(
                 self.data,
                 settings.curvature,
@@ -211,6 +212,7 @@ class Fitting:
                 settings.seed,
                 sampled_trees,
                 SeenCells.of(self.data.source.X),
+                fingerprint,
             ),
             predictive=Predictive(variance, degrees, left_out, ranked),
             predictor=predictor,
@@ -233,7 +235,6 @@ class Fitting:
             "units": self.data.units,
             "d": self.model.theta.numel(),
             **self.model.describe(),
-            "auditor": self._fingerprint(),
             "damping": None,
             "residual": None if solved is None else solved.residual,
             **own,

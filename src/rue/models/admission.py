@@ -165,7 +165,7 @@ def _admit_loss(model: Model, inputs: Inputs, targets: Any) -> None:
     n = len(leaves(inputs)[0])
     with torch.enable_grad(), described(f"the loss could not take the outputs and targets of {shapes(targets)}"):
         outputs = model.predict(model.theta.detach().requires_grad_(), inputs)
-        losses = _checked_losses(model.loss(outputs, targets), n)
+        losses, again = (_checked_losses(model.loss(outputs, targets), n) for _ in range(2))
         ends = zip(_ends(outputs), _ends(targets), strict=True)
         alone = (
             losses[[0, -1]]
@@ -178,6 +178,12 @@ def _admit_loss(model: Model, inputs: Inputs, targets: Any) -> None:
                 f"{name} not depend on the audited parameters: the derivative was cut off (detach, no_grad, argmax, "
                 "rounding); keep it"
             )
+    if not torch.equal(losses, again):
+        between = float((losses - again).abs().max() / (losses.abs().max() + 1e-12))
+        raise ModelError(
+            f"the loss of a row changes by {between:.1e} (relative) when it is computed again: something in it is "
+            "random; give every random step of the loss a fixed state, or leave it out"
+        )
     apart = _apart(alone.detach(), losses.detach())
     if apart:
         raise ModelError(

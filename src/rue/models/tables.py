@@ -1,6 +1,6 @@
 """Raw tables as tree libraries take them, with the columns of stored models, and as points for distances."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 from rue.core.concepts import LEVELS, POINTS
 from rue.core.errors import DataError, ModelError
 
+SHOWN_NAMES = 5  # of a dict's entries in a message
 SHOWN = 64  # bytes that are read of a file that begins as no model file does
 
 
@@ -21,10 +22,20 @@ def table(inputs: Any) -> Any:
     """Inputs as a frame or an array with two dimensions, as estimators take them."""
     if isinstance(inputs, Tensor):
         inputs = inputs.detach().cpu().numpy()
+    refuse_dict(inputs)
     raw = inputs if hasattr(inputs, "columns") or hasattr(inputs, "toarray") else np.asarray(inputs)
     if raw.ndim != 2:
         raise DataError(f"inputs have {raw.ndim} dimensions, expected a table of rows and features (n, p)")
     return raw
+
+
+def refuse_dict(inputs: Any) -> None:
+    """Raise for a dict of columns, which estimators do not take."""
+    if isinstance(inputs, Mapping):
+        raise DataError(
+            f"inputs are a dict with {', '.join(map(repr, list(inputs)[:SHOWN_NAMES]))}, expected a table of rows and "
+            "features (n, p); give a frame of these columns: pandas.DataFrame(inputs)"
+        )
 
 
 def stored(path: Path, begins: bytes) -> bytes:

@@ -53,6 +53,11 @@ def coverage_by_tercile(
     ys, lowers, uppers, scores = columns(endless=True, y=y, lower=lower, upper=upper, score=score)
     if ys.size < len(THIRDS):
         raise InputError(f"there are {ys.size} rows, expected at least one for each third; pass more rows")
+    if len(np.unique(scores)) < len(THIRDS):
+        raise InputError(
+            f"the {scores.size} rows have {len(np.unique(scores))} different scores, so that their order would decide "
+            "which third a row is in; pass scores that differ, or look at the coverage of all rows"
+        )
     parts = np.array_split(np.argsort(scores, kind="stable"), len(THIRDS))
     thirds = [evaluate.coverage(ys[part], lowers[part], uppers[part], CONFIDENCE) for part in parts]
     figure, axes = one_panel(5.6, 4.2)

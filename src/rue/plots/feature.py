@@ -10,6 +10,8 @@ from rue.auditing.result import Audit
 from rue.core.arrays import Array
 from rue.core.columns import columns
 from rue.core.errors import InputError, ShapeError
+from rue.core.settings import is_whole
+from rue.plots.drawn import refuse_no_auditor
 from rue.plots.style import COLOURS, EDGE, SMALL, STYLES, panels, remark
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def score_along(
     deviation of resampling and the 90 % interval, where the audit has them; for a classifier, the probabilities of its
     classes are drawn. `training` has that feature's values in the training rows (n,), drawn as ticks.
     """
+    refuse_no_auditor(auditor)
     (grid,) = columns(values=values)
     grid = np.sort(grid)
     inputs, name = _varied(row, feature, grid)
@@ -116,6 +119,6 @@ def _varied_frame(row: Any, feature: int | str, grid: Array) -> tuple[Any, str]:
 
 
 def _position(feature: int, features: int) -> int:
-    if not -features <= feature < features:
-        raise InputError(f"feature is {feature}, expected 0 to {features - 1}; pass the number of a column")
+    if not is_whole(feature) or not -features <= feature < features:
+        raise InputError(f"feature is {feature!r}, expected 0 to {features - 1}; pass the number of a column")
     return feature

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue.core.arrays import Array
+from rue.core.errors import InputError
 from rue.explain import Explanation
+from rue.plots.drawn import refuse_no_explanation, refuse_no_place
 from rue.plots.explained import of_rows
 from rue.plots.style import COLOURS, EDGE, GREY, SMALL, one_panel, remark
 
@@ -38,6 +40,11 @@ def influence_map(
     Marker and colour show which way the prediction would change without the row; the ten largest have their names.
     Units of several rows are drawn at the mean of their rows. `at` is the audited input.
     """
+    refuse_no_explanation(explanation)
+    if at is not None:
+        refuse_no_place("at", at, 2)
+    if len(labels) != 2:
+        raise InputError(f"labels are {labels!r}, expected two: the names of x and of y")
     across, up = _centres(explanation, *of_rows(explanation, x=x, y=y))
     part, change = np.asarray(explanation.contribution), np.asarray(explanation.change)
     whole = part.sum()

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rue.core.arrays import Array
+from rue.core.errors import InputError
 from rue.explain import Explanation
+from rue.plots.drawn import refuse_no_explanation, refuse_no_place
 from rue.plots.explained import of_rows, row_names
 from rue.plots.style import COLOURS, EDGE, GREY, SHADES, SMALL, called, one_panel, panels, remark
 
@@ -24,6 +26,11 @@ def kernel(explanation: Explanation, x: ArrayLike | None = None, at: float | Non
     With x (n,), the training rows' values of one feature: the kernel along it and, below, its coefficients, the squared
     residuals; `at` marks the audited input. Without x: a strip of the 30 rows with the largest kernel.
     """
+    refuse_no_explanation(explanation)
+    if at is not None:
+        refuse_no_place("at", at, 1)
+        if x is None:
+            raise InputError("at marks a place along x, and there is no x; pass x, the training rows' values, too")
     return _strip(explanation) if x is None else _along(explanation, x, at)
 
 

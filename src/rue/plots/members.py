@@ -9,6 +9,7 @@ from rue.auditing.auditor import Auditor
 from rue.core.arrays import Array
 from rue.core.columns import columns
 from rue.core.errors import InputError, ShapeError
+from rue.plots.drawn import refuse_no_auditor
 from rue.plots.style import COLOURS, SMALL, called, one_panel, remark
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def members_spread(auditor: Auditor, inputs: Any, x: ArrayLike | None = None) ->
 
     Lines along x (m,) if it is given, else a strip of dots for each of up to 40 inputs.
     """
+    refuse_no_auditor(auditor)
     members = auditor.members(inputs)  # (b, m)
     if members.ndim != 2:
         raise ShapeError(

@@ -1,12 +1,13 @@
 """TieredDecision: the tier of each audited prediction, and the loss to expect from those accepted."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.arrays import Array
+from rue.core.equality import same
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,12 @@ class TieredDecision:
     def __len__(self) -> int:
         return len(self.tier)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all numbers are the same."""
+        return isinstance(other, TieredDecision) and same(self._compared, other._compared)
+
+    __hash__ = None  # type: ignore[assignment]  # arrays can be changed
+
     @property
     def counts(self) -> dict[str, int]:
         """How many of the m predictions are in each tier."""
@@ -49,6 +56,10 @@ class TieredDecision:
         if cost is None or loss is None:
             return None
         return cost.prices.error * loss + cost.prices.review * (len(self) - self.counts["accept"])
+
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        return self.tier, self.score, self.prediction, self.scarce, self.policy
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per prediction."""

@@ -1,5 +1,6 @@
 """Held-out rows in the order in which a rising threshold accepts them."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -7,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rue.core.arrays import Array
-from rue.core.errors import DataError, InputError, ShapeError
+from rue.core.errors import DataError, InputError, RueWarning, ShapeError
+from rue.core.row_order import refuse_another_order
 from rue.policy.losses import BoundedLoss
 
 
@@ -43,6 +45,7 @@ class OrderedRows:
     most: Array
     scarce: int
     auditor: str = ""  # the fingerprint of the auditor, where it is known
+    doubts: tuple[str, ...] = ()  # why the rows were not held out, as far as the audit can tell
 
 
 def read(audit: Scored) -> tuple[Array, NDArray[np.bool_]]:
@@ -68,6 +71,7 @@ def read(audit: Scored) -> tuple[Array, NDArray[np.bool_]]:
 def ordered(audit: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None = None) -> OrderedRows:
     """Order the rows of an audit by score; without targets every loss is 0."""
     score, scarce = read(audit)
+    refuse_another_order(getattr(audit, "index", None), y=y)
     losses = np.zeros(score.size) if y is None or loss is None else _losses(audit, y, loss)
     if scarce.all():
         raise DataError(
@@ -88,12 +92,21 @@ def ordered(audit: Scored, y: ArrayLike | None = None, loss: BoundedLoss | None 
         most=losses[last],
         scarce=int(scarce.sum()),
         auditor=auditor_of(audit),
+        doubts=_doubts(audit),
     )
 
 
 def auditor_of(audit: Scored) -> str:
     """The fingerprint of the auditor that an audit comes from; empty where it has none."""
     return str(getattr(audit, "facts", {}).get("auditor", ""))
+
+
+def _doubts(audit: Scored) -> tuple[str, ...]:
+    """Why the rows of an audit are no held-out rows, with a warning; nothing is known of a table of scores."""
+    texts: tuple[str, ...] = getattr(audit, "held_out_doubts", tuple)()
+    for text in texts:
+        warnings.warn(text, RueWarning, stacklevel=4)
+    return texts
 
 
 def _losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.arrays import Array
-from rue.core.errors import SettingError, ShapeError
+from rue.core.errors import InputError, SettingError, ShapeError
 
 
 class BoundedLoss(Protocol):
@@ -66,6 +66,8 @@ class Wrong:
 
     def __call__(self, prediction: NDArray[Any], y: NDArray[Any], /) -> Array:
         """Loss of each row, (m,)."""
+        for name, values in (("predictions", prediction), ("targets", y)):
+            _refuse_measurements(name, values)
         return (prediction != y).reshape(len(y), -1).any(axis=1).astype(np.float64)
 
     def __str__(self) -> str:
@@ -97,6 +99,16 @@ class Clipped:
 
     def __str__(self) -> str:
         return f"|error| / {self.limit:g}, at most 1"
+
+
+def _refuse_measurements(name: str, values: NDArray[Any]) -> None:
+    """Refuse numbers that are no classes: hardly one of them is predicted exactly."""
+    fractions = values[values != np.round(values)] if values.dtype.kind == "f" else values[:0]
+    if fractions.size:
+        raise InputError(
+            f"{name} are numbers such as {fractions.flat[0]:.4g}, which are no classes: all would be wrong; use "
+            "rue.policy.Exceeds(tolerance) or Clipped(limit)"
+        )
 
 
 def _largest_error(prediction: Array, y: Array) -> Array:

@@ -84,7 +84,7 @@ class Policy:
             f"guaranteed with confidence {confidence:.0%}, {INDEPENDENT}: the expected cost of a new row is at most "
             f"{cost.high:.3g} ({rows.n} held-out rows); reviewing everything costs {review:g}"
         )
-        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(text, "guaranteed"), cost=cost)
+        return replace(_with_loss(rows, index, loss), guarantee=_promised(rows, text), cost=cost)
 
     @classmethod
     def by_risk(cls, held_out: Scored, y: ArrayLike, loss: BoundedLoss, *, risk: float) -> "Policy":
@@ -104,7 +104,7 @@ class Policy:
             f"{risk:g} (conformal risk control, {rows.n} held-out rows)"
         )
         short = risk_control.risk_shortfall(rows, risk) if index is None else ""
-        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(text, "guaranteed"), shortfall=short)
+        return replace(_with_loss(rows, index, loss), guarantee=_promised(rows, text), shortfall=short)
 
     @classmethod
     def by_error_rate(
@@ -127,7 +127,7 @@ class Policy:
             f"most {rate:g} (Learn then Test, {rows.n} held-out rows)"
         )
         short = error_rate_control.rate_shortfall(rows, rate, 1 - confidence, loss.binary) if index is None else ""
-        return replace(_with_loss(rows, index, loss), guarantee=Guarantee(text, "guaranteed"), shortfall=short)
+        return replace(_with_loss(rows, index, loss), guarantee=_promised(rows, text), shortfall=short)
 
     @classmethod
     def by_share(
@@ -157,7 +157,7 @@ class Policy:
             "held-out rows); nothing on the errors of those accepted"
         )
         policy = _at(rows, index) if loss is None else _with_loss(rows, index, loss, MEASURED)
-        return replace(policy, guarantee=Guarantee(text, "guaranteed"))
+        return replace(policy, guarantee=_promised(rows, text))
 
     def decide(self, audit: Scored) -> TieredDecision:
         """Accept, review or refuse each audited prediction.
@@ -203,6 +203,13 @@ class Policy:
         if self.cost is not None:
             lines.append(f"Mean cost of the {self.n} held-out rows: {self.cost.value:.3g}.")
         return tuple(lines)
+
+
+def _promised(rows: OrderedRows, text: str) -> Guarantee:
+    """The guarantee, or none where the rows were not held out."""
+    if rows.doubts:
+        return Guarantee(f"none: {'; '.join(rows.doubts)}", "none")
+    return Guarantee(text, "guaranteed")
 
 
 def _at(rows: OrderedRows, index: int | None) -> Policy:

@@ -1,5 +1,6 @@
 """Case: everything measured for one report, before it is put into words."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from rue.checks import CheckUp
 from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError, ShapeError
 from rue.core.guarantee import Guarantee
 from rue.core.process import ignoring
+from rue.core.row_order import refuse_another_order
 from rue.core.settings import check_level
 from rue.explain import Explanations
 from rue.policy import Policy
@@ -126,9 +128,14 @@ def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
             f"a report is made of a fitted auditor, got {type(auditor).__name__}; use CalibratedRUE().fit(model, data)"
         )
     _check_order(auditor, inputs)
+    _refuse_other_checks(auditor, asked.checkup)
     audit = auditor.audit(inputs)
+    refuse_another_order(audit.index, targets=targets, ids=asked.ids)
     ids, id_label = _ids(asked.ids, inputs, len(audit))
+    _warn_of_namesakes(ids)
     groups = _groups(asked.group, len(audit))
+    for labels in _named_groups(asked.group).values():
+        refuse_another_order(audit.index, group=labels)
     happened, why = _outcome(auditor, audit, targets)
     interval, sets = _bounds(audit, asked.level)
     policy = asked.policy if asked.policy is not None else _default_policy(audit)
@@ -197,7 +204,8 @@ def _bounds(audit: Audit, level: float) -> tuple[Interval | None, PredictionSet 
 def _default_policy(audit: Audit) -> Policy:
     """A policy that reviews a fifth of the audited rows; where that is not possible, one that accepts nothing."""
     try:
-        return Policy.by_share(audit, share=SHARE)
+        with ignoring(category=RueWarning):  # the checks say whether these rows were trained on
+            return Policy.by_share(audit, share=SHARE)
     except RueError as error:
         return Policy(
             threshold=-np.inf,
@@ -210,8 +218,6 @@ def _default_policy(audit: Audit) -> Policy:
 
 
 def _checkup(auditor: Auditor, inputs: Any, given: CheckUp | None) -> CheckUp:
-    if given is not None and not isinstance(given, CheckUp):
-        raise SettingError(f"checkup is {given!r}, expected what auditor.check(inputs) returns, or None")
     if given is not None:
         return given
     with ignoring(category=RueWarning):  # the report contains the results of the checks
@@ -219,6 +225,29 @@ def _checkup(auditor: Auditor, inputs: Any, given: CheckUp | None) -> CheckUp:
             return auditor.check(inputs)
         except RueError as error:
             return CheckUp((), {"all checks": str(error)})
+
+
+def _refuse_other_checks(auditor: Auditor, given: Any) -> None:
+    if given is None:
+        return
+    if not isinstance(given, CheckUp):
+        raise SettingError(f"checkup is {given!r}, expected what auditor.check(inputs) returns, or None")
+    if given.auditor and given.auditor != auditor.trained.fingerprint:
+        raise InputError(
+            "checkup holds the checks of another auditor (another method, model or training rows), which say nothing "
+            "of this one; give auditor.check(inputs) of this auditor, or leave checkup away"
+        )
+
+
+def _warn_of_namesakes(ids: NDArray[Any]) -> None:
+    names, times = np.unique(ids.astype(str), return_counts=True)
+    if (times > 1).any():
+        warnings.warn(
+            f"{int(times[times > 1].sum())} of {len(ids)} audited rows share their name with another, such as "
+            f"{str(names[times.argmax()])!r}: nobody can tell in the report which is meant; give ids that differ",
+            RueWarning,
+            stacklevel=4,
+        )
 
 
 def _ids(given: Any, inputs: Any, m: int) -> tuple[NDArray[Any], str]:
@@ -235,13 +264,18 @@ def _ids(given: Any, inputs: Any, m: int) -> tuple[NDArray[Any], str]:
 
 
 def _groups(given: Any, m: int) -> dict[str, NDArray[Any]]:
-    if given is None:
-        return {}
-    named = given if isinstance(given, Mapping) else {str(getattr(given, "name", None) or "group"): given}
-    groups = {str(name): np.asarray(labels) for name, labels in named.items()}
+    groups = {name: np.asarray(labels) for name, labels in _named_groups(given).items()}
     for name, labels in groups.items():
         if labels.shape != (m,):
             raise ShapeError(
                 f"group {name!r} has shape {labels.shape} and {m} rows were audited; give one label for each"
             )
     return groups
+
+
+def _named_groups(given: Any) -> dict[str, Any]:
+    """The groups by name, as the user gave them."""
+    if given is None:
+        return {}
+    named = given if isinstance(given, Mapping) else {str(getattr(given, "name", None) or "group"): given}
+    return {str(name): labels for name, labels in named.items()}

@@ -1,6 +1,7 @@
 """`rue.report`: an audit as one document for people, as a page and as JSON."""
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,10 +65,17 @@ def places(path: str | Path) -> tuple[Path, Path]:
     ['audit_v1.2.html', 'audit_v1.2.json']
     """
     given = Path(path)
-    if not given.name:
-        raise InputError(f"{str(path)!r} is no name of a file; give one that ends in .html")
+    if not given.name or str(path).endswith(("/", os.sep)) or _is_folder(given):
+        raise InputError(f"{str(path)!r} is no name of a file but a folder; give one that ends in .html")
     page = given if given.suffix == ".html" else given.with_name(f"{given.name}.html")
     return page, page.with_suffix(".json")
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except (OSError, ValueError):  # what cannot be looked at cannot be written either, which says why
+        return False
 
 
 def _refuse_stranger(place: Path) -> None:

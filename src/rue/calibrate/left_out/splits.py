@@ -12,6 +12,7 @@ from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.process import ignoring
+from rue.core.row_order import refuse_another_order
 from rue.data.rows import Rows
 
 Splits = Iterator[tuple[Whole, Whole]]
@@ -44,6 +45,7 @@ def forward(data: Rows, count: int, order: Any) -> Splits:
     """
     if data.units < data.n:
         raise SettingError("folds keep groups whole or times in order, not both; leave group= or order= away")
+    refuse_another_order(data.source.X, order=order)
     times = np.asarray(order)
     if times.dtype.kind in "US" or (times.dtype == object and any(isinstance(time, str) for time in times.flat)):
         raise SettingError(

@@ -74,7 +74,7 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None)
     warning = (
         "the curvature is singular without damping (no l2 on some parameters, or features that repeat each other), so "
         f"{value:.3g} was added: {reason}; "
-        "give the l2 the model was trained with, or choose a damping"
+        "take out columns that repeat others, state the l2 of a network that was trained with one, or choose a damping"
     )
     damped = Damped(value, f"{reason}, because the curvature is singular without it", warning)
     return Inverted(inverse, damped)

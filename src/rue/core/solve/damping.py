@@ -11,6 +11,9 @@ from rue.core.errors import NotConvergedError, SettingError
 from rue.core.resample import generator
 
 DENSE_SIZE = 8000  # above this many parameters, the smallest eigenvalue comes from Lanczos iterations
+SMALL = 2000  # parameters up to which a dense matrix is made anyway
+FAR = 100.0  # times the largest eigenvalue from which on a damping, and not the data, decides
+STEPS = 8  # power iterations: a lower limit of the largest eigenvalue, most often within a tenth
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,9 @@ class Fixed:
         if not 0 <= self.value < float("inf"):
             raise SettingError(f"damping must be a finite number of at least 0, got {self.value}")
 
-    def __call__(self, curvature: Curvature) -> Damped:  # noqa: ARG002  every rule takes the curvature
+    def __call__(self, curvature: Curvature) -> Damped:
         """The number itself."""
-        return Damped(float(self.value), "fixed, as asked")
+        return _weighed(curvature, float(self.value), "fixed, as asked")
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class SmallestEigenvalue:
         """The floor minus the smallest eigenvalue, where that is positive."""
         smallest, how = smallest_eigenvalue(curvature)
         value = max(0.0, self.floor - smallest)
-        return Damped(value, f"smallest eigenvalue {smallest:.4g} ({how}) lifted to at least {self.floor:g}")
+        reason = f"smallest eigenvalue {smallest:.4g} ({how}) lifted to at least {self.floor:g}"
+        return _weighed(curvature, value, reason)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,34 @@ class MeanFraction:
     def __call__(self, curvature: Curvature) -> Damped:
         """The fraction times trace/d."""
         mean = curvature.trace() / curvature.size
-        return Damped(self.fraction * abs(mean), f"{self.fraction:g} of the mean eigenvalue {mean:.4g}")
+        reason = f"{self.fraction:g} of the mean eigenvalue {mean:.4g}"
+        return _weighed(curvature, self.fraction * abs(mean), reason)
+
+
+def _weighed(curvature: Curvature, value: float, reason: str) -> Damped:
+    """A damping, with a warning where it is far above every eigenvalue."""
+    largest = _largest_eigenvalue(curvature) if value > 0 else 0.0
+    if value <= FAR * largest or largest <= 0:
+        return Damped(value, reason)
+    return Damped(
+        value,
+        reason,
+        f"the damping {value:.3g} is {value / largest:.3g} times the largest eigenvalue of the curvature, "
+        f"{largest:.3g}: the data hardly count beside it, and scores are too small by about that factor; choose a "
+        "smaller damping, or none",
+    )
+
+
+def _largest_eigenvalue(curvature: Curvature) -> float:
+    """The largest eigenvalue, from below, by power iterations."""
+    dense = curvature.dense() if curvature.size <= SMALL else None
+    vector = torch.randn(1, curvature.size, generator=generator(0), dtype=torch.float64).to(curvature.device)
+    size = 0.0
+    for _ in range(STEPS):
+        vector = vector / vector.norm().clamp_min(torch.finfo(torch.float64).tiny)
+        vector = curvature.product(vector) if dense is None else vector @ dense
+        size = float(vector.norm())
+    return size
 
 
 def smallest_eigenvalue(curvature: Curvature) -> tuple[float, str]:

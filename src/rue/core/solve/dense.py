@@ -41,7 +41,7 @@ def checked(
     if not residual <= TOLERANCE:
         raise NotConvergedError(
             f"a solve left a relative residual of {residual:.1e}, above {TOLERANCE:.0e}: the curvature is close to "
-            "singular; give the l2 of training or a larger damping"
+            "singular; take out columns that repeat others, give the l2 of training if it had one, or a larger damping"
         )
     return Solution(solved, residual)
 

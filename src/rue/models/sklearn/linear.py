@@ -17,6 +17,7 @@ from rue.models.estimator import EstimatorBoundary
 from rue.models.sklearn.classifiers import CLASSIFIERS
 from rue.models.sklearn.objective import LinearObjective
 from rue.models.sklearn.regressors import REGRESSORS
+from rue.models.tables import refuse_dict
 from rue.models.torch.module import ModuleBoundary, ModuleCore, module_core, settle_module
 
 LINEAR: dict[type, Callable[[Any], LinearObjective]] = {**REGRESSORS, **CLASSIFIERS}
@@ -61,6 +62,7 @@ def read_linear(estimator: Any, reader: Callable[[Any], LinearObjective]) -> Mod
 
 def matrix(estimator: Any, inputs: Any) -> NDArray[np.float64]:
     """Inputs as the estimator reads them: features checked as in training, dense float64."""
+    refuse_dict(inputs)
     try:
         read = validate_data(estimator, inputs, reset=False, accept_sparse=True, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -73,6 +73,8 @@ def audited(
     If an optimizer is known, `optimized` has the names of the parameters it trained.
     """
     parameters = dict(module.named_parameters())
+    if select is None:
+        _refuse_quantised(module)
     if not parameters:
         raise ModelError("the module has no parameters; there is nothing that training data could have moved")
     _check(parameters)
@@ -101,6 +103,17 @@ def audited(
     return {name: p for name, p in parameters.items() if name in chosen}
 
 
+def _refuse_quantised(module: nn.Module) -> None:
+    """Refuse layers whose trained weights are packed integers, which are no parameters any more."""
+    packed = [name for name, part in module.named_modules() if "quantized" in type(part).__module__.split(".")]
+    if packed:
+        raise ModelError(
+            f"the layer {packed[0]!r} is quantised: its weights are whole numbers without a derivative, so that what "
+            "was trained cannot be moved; wrap the module as it was before, name by select= the layers that were "
+            "trained afterwards, or wrap an object with a predict method to audit predictions alone"
+        )
+
+
 def _check(parameters: Mapping[str, nn.Parameter]) -> None:
     for name, parameter in parameters.items():
         if is_lazy(parameter):
@@ -118,7 +131,8 @@ def _check(parameters: Mapping[str, nn.Parameter]) -> None:
             )
         if not parameter.is_floating_point():
             raise ModelError(
-                f"parameter {name!r} is {parameter.dtype}, which has no derivative; make what is not trained a buffer"
+                f"parameter {name!r} is {parameter.dtype}, which has no derivative; make what is not trained a buffer, "
+                "and wrap a quantised module as it was before it was quantised"
             )
         if parameter.dtype not in (torch.float32, torch.float64):
             raise ModelError(

@@ -1,0 +1,426 @@
+"""Relatives of what the third trial found: the order of rows, held-out rows, decisions, results, figures."""
+
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.linear_model import LinearRegression, Ridge
+from torch import nn
+
+import rue
+from attacks.attack import Attack, Refused, Right, Warned
+from attacks.mistakes import linear as one_layer
+from attacks.mistakes import made
+from attacks.trial_c import (
+    COLUMNS,
+    HELD,
+    HELD_ROWS,
+    NEW,
+    TEN,
+    N,
+    audit,
+    auditor,
+    classes,
+    drawn,
+    held,
+    held_audit,
+    linear,
+    new,
+    of_classes,
+    reported,
+    train,
+    true,
+)
+from rue.core.errors import DataError, InputError, ModelError, RueError, SettingError, ShapeError
+
+# ------------------------------------------------------------------------------------------ the order of rows
+
+
+def frame(values: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(values, columns=COLUMNS)
+
+
+def mixed(values: Any) -> pd.Series:
+    """Values in another order, with an index that tells so."""
+    return pd.Series(np.asarray(values)).sample(frac=1, random_state=0)
+
+
+def by_name() -> rue.Auditor:
+    X, y = frame(train()[0]), train()[1]
+    return rue.CalibratedRUE().fit(rue.wrap(Ridge().fit(X, y)), (X, y))
+
+
+def told(**beside: Any) -> rue.Auditor:
+    data = {"X": frame(train()[0]), "y": train()[1], **beside}
+    return rue.LinearRUE().fit(rue.wrap(Ridge().fit(frame(train()[0]), train()[1])), rue.Data(**data))
+
+
+def named_audit() -> rue.Audit:
+    return by_name().audit(frame(held()[0]))
+
+
+ORDERS: dict[str, Callable[[], Any]] = {
+    "Training targets are": lambda: told(y=mixed(train()[1])),
+    "Training weights are": lambda: told(weight=mixed(np.ones(N))),
+    "Times of folds are": lambda: by_name_in_time(mixed(np.arange(N))),
+    "Validation targets are": lambda: rue.audit(
+        Ridge().fit(frame(train()[0]), train()[1]),
+        train=(frame(train()[0]), train()[1]),
+        inputs=frame(new()),
+        validation=(frame(held()[0]), mixed(held()[1])),
+    ),
+    "Held-out targets are": lambda: by_name().calibrate(frame(held()[0]), mixed(held()[1])),
+    "Held-out groups are": lambda: by_name().calibrate(frame(held()[0]), held()[1], mixed(np.arange(HELD) % 2)),
+    "Targets of a policy are": lambda: rue.Policy.by_risk(
+        named_audit(), mixed(held()[1]), rue.policy.Exceeds(0.5), risk=0.3
+    ),
+    "Targets of log_prob are": lambda: named_audit().log_prob(mixed(held()[1])),
+    "Groups of audited rows are": lambda: (
+        by_name()
+        .calibrate(frame(held()[0]), held()[1], np.arange(HELD) % 2)
+        .audit(frame(new()))
+        .interval(group=mixed(np.arange(NEW) % 2))
+    ),
+    "Targets of a report are": lambda: reported(by_name(), frame(held()[0]), mixed(held()[1])),
+    "Names of a report are": lambda: reported(by_name(), frame(held()[0]), ids=mixed(np.arange(HELD))),
+    "Groups of a report are": lambda: reported(by_name(), frame(held()[0]), group={"site": mixed(np.arange(HELD) % 2)}),
+    "Errors to measure by are": lambda: rue.evaluate.c_index(pd.Series(TEN), mixed(TEN)),
+}
+
+
+def by_name_in_time(order: Any) -> rue.Audit:
+    model = Ridge().fit(frame(train()[0]), train()[1])
+    rule = rue.left_out.Folds(3, order=order)
+    return rue.audit(model, train=(frame(train()[0]), train()[1]), inputs=frame(new()), left_out=rule)
+
+
+def of_another_table() -> np.ndarray:
+    """Targets that kept the index of a larger table, beside rows that were numbered anew."""
+    y = pd.Series(train()[1], index=np.arange(N) * 7 + 3)
+    return told(y=y).audit(frame(new())).std
+
+
+ROW_ORDER = [
+    *(
+        Attack(f"{what} a Series in another order than the rows", do, Refused(RueError, "index of .* another order"))
+        for what, do in ORDERS.items()
+    ),
+    Attack(
+        "Targets have the index of a larger table, and the rows were numbered anew",
+        of_another_table,
+        Right(
+            "the audit of plain arrays",
+            lambda found: np.testing.assert_allclose(found, told().audit(frame(new())).std, rtol=1e-12),
+        ),
+    ),
+]
+
+# ------------------------------------------------------------------------------------------ held-out rows
+
+
+def weak() -> tuple[rue.Auditor, np.ndarray, np.ndarray]:
+    """A regression that explains a third of the variance, and 400 held-out rows."""
+    source = np.random.default_rng(5)
+    X = source.normal(size=(600, 2))
+    y = X[:, 0] + 1.4 * source.normal(size=600)
+    return rue.CalibratedRUE().fit(rue.wrap(Ridge().fit(X[:200], y[:200])), (X[:200], y[:200])), X[200:], y[200:]
+
+
+def weakly(change: Callable[[np.ndarray], np.ndarray]) -> rue.Audit:
+    at, X, y = weak()
+    return at.calibrate(X, change(y)).audit(X[:5])
+
+
+def quiet(do: Callable[[], rue.Audit]) -> Callable[[], rue.Audit]:
+    """The same with every warning of rue as an error."""
+
+    def strict() -> rue.Audit:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", rue.errors.RueWarning)
+            return do()
+
+    return strict
+
+
+def anything(found: Any) -> None:
+    assert found is not None
+
+
+def of_one_class() -> rue.Audit:
+    """Three rows of one class, as chance may hold out."""
+    few = np.flatnonzero(classes(HELD_ROWS) == 1)[:3]
+    return of_classes().calibrate(held()[0][few], classes(HELD_ROWS)[few]).audit(new())
+
+
+HELD_OUT = [
+    Attack(
+        "Held-out targets of a weak regression are in another order",
+        lambda: weakly(lambda y: y[::-1]),
+        Warned("order of the rows"),
+    ),
+    Attack(
+        "Held-out targets of a weak regression have the other sign", lambda: weakly(lambda y: -y), Warned("mean of the")
+    ),
+    Attack("All held-out targets are one number", lambda: weakly(np.zeros_like), Warned("chosen by their target")),
+    Attack(
+        "Held-out targets of a weak regression are as they should be",
+        quiet(lambda: weakly(lambda y: y)),
+        Right("no warning", anything),
+    ),
+    Attack(
+        "Held-out labels are in another order",
+        lambda: of_classes().calibrate(held()[0], classes(HELD_ROWS)[::-1]).audit(new()),
+        Warned("in another order"),
+    ),
+    Attack(
+        "Three held-out rows happen to be of one class", quiet(of_one_class), Right("chance explains that", anything)
+    ),
+    Attack(
+        "Held-out rows of a classifier come from far outside of the training rows",
+        lambda: of_classes().calibrate(held()[0] + 50, classes(HELD_ROWS)).audit(new()),
+        Warned("unlike the training rows"),
+    ),
+    Attack(
+        "Held-out rows have one column in other units, and the method looks for no scarce rows",
+        lambda: linear().calibrate(held()[0] * [1, 1000, 1], held()[1]).audit(new()),
+        Warned("unlike the training rows"),
+    ),
+]
+
+# ------------------------------------------------------------------------------------------ decisions and results
+
+
+def on_training_rows(choose: Callable[..., rue.Policy], **asked: Any) -> rue.Policy:
+    return choose(auditor().audit(train()[0]), train()[1], rue.policy.Exceeds(0.5), **asked)
+
+
+def promised_nothing(found: rue.Policy) -> None:
+    assert found.guarantee.promise == "none"
+    assert "training row" in str(found)
+
+
+def random_loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return (outputs[:, 0] - targets).square() + torch.rand(())
+
+
+def quantised() -> nn.Module:
+    net = made(lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))).float()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch moves these functions elsewhere
+        net[0] = torch.ao.quantization.quantize_dynamic(nn.Sequential(net[0]), {nn.Linear})[0]
+    return net
+
+
+def repeating() -> rue.Audit:
+    X = train()[0][:, [0, 1, 2, 0]]
+    return rue.audit(LinearRegression().fit(X, train()[1]), train=(X, train()[1]), inputs=new()[:, [0, 1, 2, 0]])
+
+
+class First:
+    """A model of the user's own, known by its predictions."""
+
+    def predict(self, rows: Any) -> np.ndarray:
+        return np.asarray(rows)[:, 0]
+
+
+def changed_targets() -> Any:
+    X, y = frame(train()[0]), train()[1]
+    at = rue.LinearRUE().fit(rue.wrap(Ridge().fit(X, y)), (X, y))
+    y[:] = 0
+    return at.audit(X[:3]).explain()
+
+
+def columns_of(values: np.ndarray) -> dict[str, np.ndarray]:
+    return dict(zip(COLUMNS, values.T, strict=True))
+
+
+RESULTS = [
+    *(
+        Attack(
+            f"A policy is chosen on the training rows by {how}",
+            lambda choose=choose, asked=asked: on_training_rows(choose, **asked),
+            Warned("train"),
+        )
+        for how, choose, asked in (
+            ("cost", rue.Policy.by_cost, {"error": 10.0, "review": 1.0}),
+            ("error rate", rue.Policy.by_error_rate, {"rate": 0.3}),
+            ("share", rue.Policy.by_share, {"share": 0.3}),
+        )
+    ),
+    Attack(
+        "A policy is chosen on the training rows of an audit that was pickled",
+        lambda: rue.Policy.by_share(pickle.loads(pickle.dumps(auditor().audit(train()[0]))), share=0.3),
+        Right("it promises nothing, and says why", promised_nothing),
+    ),
+    Attack(
+        "Wrong classes are counted in targets that are no classes",
+        lambda: rue.policy.Wrong()(np.zeros(3), np.array([0.0, 0.5, 1.0])),
+        Refused(InputError, "no classes"),
+    ),
+    Attack(
+        "No unit is to be shown",
+        lambda: audit().explain(0).to_frame(top=0),
+        Refused(SettingError, "top is 0, expected at least one"),
+    ),
+    Attack(
+        "Probabilities are sampled by no draw",
+        lambda: of_classes().audit(new()).sampled_probability(members=0),
+        Refused(SettingError, "members is 0"),
+    ),
+    Attack(
+        "Training targets are set to zero, then all rows explained", changed_targets, Refused(DataError, "not what")
+    ),
+    Attack(
+        "Two audits of other rows are compared",
+        lambda: auditor().audit(new()) != auditor().audit(held()[0]),
+        Right("they differ", true(lambda found: found is True)),
+    ),
+    Attack(
+        "Two intervals, explanations and decisions are compared",
+        lambda: [
+            one() == one()
+            for one in (
+                audit().interval,
+                lambda: audit().explain(0),
+                audit().explain,
+                lambda: rue.Policy.by_share(held_audit(), share=0.3).decide(audit()),
+            )
+        ],
+        Right("they are equal", true(lambda found: found == [True] * 4)),
+    ),
+    Attack(
+        "A target is infinite",
+        lambda: audit().errors(np.where(np.arange(NEW) == 3, np.inf, 0.0)),
+        Refused(DataError, "1 of 20 rows .* row 3"),
+    ),
+    Attack(
+        "A label of log_prob is missing",
+        lambda: of_classes().audit(new()).log_prob(np.where(np.arange(NEW) == 0, np.nan, 1.0)),
+        Refused(DataError, "1 of 20 labels"),
+    ),
+    Attack(
+        "The floor of the smallest eigenvalue is 1e12",
+        lambda: rue.RUE(members=5, damping=rue.solve.SmallestEigenvalue(1e12)).fit(*bound()).audit(new()),
+        Warned("damping"),
+    ),
+    Attack(
+        "The damping is a million times the mean eigenvalue",
+        lambda: rue.LinearRUE(damping=rue.solve.MeanFraction(1e6)).fit(*bound()).audit(new()),
+        Warned("damping"),
+    ),
+    Attack(
+        "The loss is random",
+        lambda: rue.LinearRUE().fit(rue.wrap(one_layer(), loss=random_loss, l2=1.0), train()),
+        Refused(ModelError, "computed again: something in it is random"),
+    ),
+    Attack(
+        "One of two layers is quantised",
+        lambda: rue.wrap(quantised(), loss="squared_error"),
+        Refused(ModelError, "layer '0' is quantised"),
+    ),
+    Attack(
+        "A column of a regression without penalty is there twice", repeating, Warned("take out columns that repeat")
+    ),
+    *(
+        Attack(
+            f"Rows to audit are a dict of columns, and the model is {what}",
+            lambda model=model: rue.audit(model(), train=train(), inputs=columns_of(new())),
+            Refused(DataError, "dict with 'age', 'dose', 'pressure', .*DataFrame"),
+        )
+        for what, model in {"a ridge regression": lambda: Ridge().fit(*train()), "the user's own": First}.items()
+    ),
+    Attack(
+        "A report is saved into a folder that ends in a slash",
+        lambda: reported().save("reports/"),
+        Refused(InputError, "folder"),
+    ),
+    Attack(
+        "A report after calibration is made with the checks before it",
+        lambda: reported(linear().calibrate(*held()), checkup=linear().check()),
+        Right("checks of the same fit hold", true(lambda found: found.html())),
+    ),
+    Attack(
+        "A report is made with the checks of another model of its kind",
+        lambda: reported(linear(), checkup=rue.LinearRUE().fit(rue.wrap(Ridge(9.0).fit(*train())), train()).check()),
+        Refused(InputError, "checks of another auditor"),
+    ),
+]
+
+
+def bound() -> tuple[rue.Model, tuple[np.ndarray, np.ndarray]]:
+    return rue.wrap(Ridge().fit(*train())), train()
+
+
+# ------------------------------------------------------------------------------------------ figures
+
+
+def explained() -> rue.Explanation:
+    return linear().audit(new()).explain(0)
+
+
+FIGURES = [
+    Attack(
+        "Scores to draw have no names", lambda: rue.plots.error_after_deferral([TEN], TEN), Refused(InputError, "names")
+    ),
+    Attack(
+        "No loss is there to defer",
+        lambda: rue.plots.error_after_deferral({"a": TEN}, 0 * TEN),
+        Refused(InputError, "some loss"),
+    ),
+    Attack(
+        "All errors to draw are of one size",
+        lambda: rue.plots.auc_against_tolerance({"a": TEN}, np.ones(10)),
+        Refused(InputError, "errors differ"),
+    ),
+    Attack(
+        "A deviation to draw is negative",
+        lambda: rue.plots.spread_and_error(TEN - 3, TEN, bins=2),
+        Refused(InputError, "at least zero"),
+    ),
+    Attack(
+        "The number of bins to draw is a fraction",
+        lambda: rue.plots.spread_and_error(TEN, TEN, bins=2.5),
+        Refused(InputError, "bins is 2.5"),
+    ),
+    Attack(
+        "The kernel is drawn of all explanations at once",
+        lambda: rue.plots.kernel(audit().explain()),
+        Refused(InputError, "audit.explain"),
+    ),
+    Attack(
+        "Influence is mapped of an audit",
+        lambda: rue.plots.influence_map(audit(), TEN, TEN),
+        Refused(InputError, "audit.explain"),
+    ),
+    Attack(
+        "The audited input is marked by one number on a map",
+        lambda: rue.plots.influence_map(explained(), *train()[0].T[:2], at=1.0),
+        Refused(ShapeError, "2 finite numbers"),
+    ),
+    Attack(
+        "A score is drawn along a feature of an audit",
+        lambda: rue.plots.score_along(audit(), new()[0], 0, TEN),
+        Refused(InputError, "fitted auditor"),
+    ),
+    Attack(
+        "Members are drawn of an audit",
+        lambda: rue.plots.members_spread(audit(), new()),
+        Refused(InputError, "fitted auditor"),
+    ),
+    Attack(
+        "The kernel is drawn along a feature that is constant",
+        lambda: rue.plots.kernel(explained(), np.ones(N)),
+        Right("drawn to the end", drawn),
+    ),
+]
+
+SECTIONS = {
+    "The order of rows": ROW_ORDER,
+    "Held-out rows that are not like new ones": HELD_OUT,
+    "Decisions, results and settings": RESULTS,
+    "Figures of the wrong thing": FIGURES,
+}
