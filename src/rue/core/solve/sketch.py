@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from rue.core.concepts import (
-    Coordinates,
     Curvature,
     ExampleLoss,
     Facts,
@@ -18,6 +17,7 @@ from rue.core.concepts import (
     TrainedObjective,
     TrainingSet,
 )
+from rue.core.coordinates import Coordinates
 from rue.core.curvature import penalty_diagonal
 from rue.core.derivatives import outputs
 from rue.core.errors import SettingError
