@@ -9,6 +9,7 @@ from rue.checks.copies import copies
 from rue.checks.mode import mode
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
+from rue.checks.weights import weights
 
 DRAWS = 16  # re-weightings to tell a typical resampling step by: fewer than where checks are asked for
 
@@ -19,7 +20,7 @@ def warnings_at_fit(subject: Subject) -> list[str]:
 
 
 def _made(subject: Subject) -> list[Check]:
-    checks = (copies,) if subject.own_networks else (copies, mode, training_fit)
+    checks = (copies,) if subject.own_networks else (copies, mode, training_fit, weights)
     made = [check for check in (attempted(check, subject) for check in checks) if isinstance(check, Check)]
     wrong = any(check.light == "red" for check in made if check.name != "copies")
     if wrong or not _tells(subject):

@@ -17,6 +17,7 @@ from rue.checks.sampling_error import sampling_error
 from rue.checks.solve import solve
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
+from rue.checks.weights import weights
 from rue.core.errors import NumericalError, RueError
 from rue.core.memory import derivatives_kept
 from rue.core.resample import untouched
@@ -26,6 +27,7 @@ Made = Callable[[Subject], Check | str]
 CHECKS: dict[str, Made] = {
     "mode": mode,
     "training fit": training_fit,
+    "weights": weights,
     "at rest": at_rest,
     "negative curvature": negative_curvature,
     "effective parameters": effective_parameters,
