@@ -306,7 +306,7 @@ def test_forests_leave_out_what_needs_an_objective_and_say_what_few_trees_do():
     forest = RandomForestRegressor(10, random_state=0).fit(X, y)
     found = rue.ForestRUE().fit(rue.wrap(forest), (X, y)).check(X[:50])
     assert "no one objective" in found.skipped["at rest"]
-    assert {check.name for check in found} == {"training fit", "copies", "duplicates", "sampling error"}
+    assert {check.name for check in found} == {"training fit", "copies", "leak", "duplicates", "sampling error"}
     assert found["duplicates"].light == "red"
     assert found["sampling error"].light == "red"
     assert found["sampling error"].value > 0.5

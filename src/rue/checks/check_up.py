@@ -8,6 +8,7 @@ from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, CheckUp
 from rue.checks.copies import copies
 from rue.checks.duplicates import duplicates
+from rue.checks.leak import leak
 from rue.checks.leverage import effective_parameters, largest_leverage
 from rue.checks.linearisation import linearisation
 from rue.checks.mode import mode
@@ -33,6 +34,7 @@ CHECKS: dict[str, Made] = {
     "effective parameters": effective_parameters,
     "leverage": largest_leverage,
     "copies": copies,
+    "leak": leak,
     "duplicates": duplicates,
     "linearisation": linearisation,
     "refits": refits,
@@ -40,7 +42,7 @@ CHECKS: dict[str, Made] = {
     "solve": solve,
 }
 OBJECTIVE = ("at rest", "negative curvature", "effective parameters", "leverage", "linearisation", "solve")
-FOREIGN = ("copies", "duplicates")  # the checks that make sense where a method predicts with networks it trained itself
+FOREIGN = ("copies", "leak", "duplicates")  # the checks that make sense where a method predicts with networks it trained itself
 
 
 def check_up(subject: Subject) -> CheckUp:
