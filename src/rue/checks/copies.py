@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.checks.check import ROWS, Check, Light
+from rue.checks.near_copies import Cloud, near_copies
 from rue.checks.prints import DISTINCT, LOOKED_AT, Prints, row_prints
 from rue.checks.subject import Subject
 from rue.core.arrays import Array
-from rue.core.concepts import Batch
-from rue.core.nested import leaves
+from rue.core.concepts import Batch, Family
+from rue.core.nested import leaves, take
 from rue.data.features import coordinates
 
 NAME = "copies"
@@ -22,7 +23,7 @@ CELLS = 2**21  # up to so many numbers, rows that differ in one column alone are
 LIMITS = (
     f"green where at most {FEW:.0%} of the rows, or fewer than {SEVERAL}, equal another in inputs and target, or where "
     f"few different values make that happen by chance; red from {MANY:.0%}; amber between, and where so many are equal "
-    "but for one column"
+    "but for one column, or lie ten times nearer to another than measurements do"
 )
 
 
@@ -42,7 +43,11 @@ def copies(subject: Subject) -> Check | str:
     if _matters(several, times) and (_common(times) or _measured(rows[first])):
         light = "red" if share >= MANY else "amber"
     elif prints.size <= CELLS:
-        for column in range(coordinates(next(data.batches()).inputs).shape[1]):
+        width = coordinates(take(next(data.batches()).inputs, slice(0, 1))).shape[1]
+        near = near_copies(_cloud(rows, width, unit, subject.model.family))
+        if near.any() and near.mean() >= MANY:
+            return _near(near, data.n)
+        for column in range(width):
             others = np.delete(np.arange(prints.shape[1]), column)
             nearly, count, first = _shared(prints[:, others].sum(axis=1, dtype=np.uint64), unit)
             if nearly.mean() >= MANY and _matters(nearly, count) and _measured(rows[first][:, others]):
@@ -54,6 +59,22 @@ def copies(subject: Subject) -> Check | str:
         found += f", the commonest {int(times.max())} times"
     rows_of = () if light == "green" else tuple(data.ids.numpy()[several].tolist()[:ROWS])
     return Check(NAME, light, share, found, LIMITS, "" if light == "green" else _ADVICE, rows_of)
+
+
+def _near(near: NDArray[np.bool_], n: int) -> Check:
+    found = (
+        f"{int(near.sum())} of {len(near)} rows that were drawn of n = {n} training rows ({near.mean():.0%}) lie ten "
+        "times nearer to some rows than to the next, in inputs and target: copies that were moved a little"
+    )
+    return Check(NAME, "amber", float(near.mean()), found, LIMITS, _ADVICE)
+
+
+def _cloud(rows: Array, width: int, unit: NDArray[np.int64], family: Family) -> Cloud:
+    """Inputs and targets as points; a class is no measurement, and rows of another class are no copies."""
+    if family.decision is None:
+        return Cloud(rows, np.zeros(len(rows), dtype=np.int64), unit, rows.shape[1] - width)
+    label = np.unique(rows[:, width:], axis=0, return_inverse=True)[1].reshape(-1)
+    return Cloud(rows[:, :width], label, unit)
 
 
 _ADVICE = (
