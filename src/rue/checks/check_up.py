@@ -8,6 +8,7 @@ from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, CheckUp
 from rue.checks.copies import copies
 from rue.checks.duplicates import duplicates
+from rue.checks.interpolation import interpolation
 from rue.checks.leak import leak
 from rue.checks.leverage import effective_parameters, largest_leverage
 from rue.checks.linearisation import linearisation
@@ -29,6 +30,7 @@ CHECKS: dict[str, Made] = {
     "mode": mode,
     "training fit": training_fit,
     "weights": weights,
+    "interpolation": interpolation,
     "at rest": at_rest,
     "negative curvature": negative_curvature,
     "effective parameters": effective_parameters,
@@ -42,7 +44,11 @@ CHECKS: dict[str, Made] = {
     "solve": solve,
 }
 OBJECTIVE = ("at rest", "negative curvature", "effective parameters", "leverage", "linearisation", "solve")
-FOREIGN = ("copies", "leak", "duplicates")  # the checks that make sense where a method predicts with networks it trained itself
+FOREIGN = (
+    "copies",
+    "leak",
+    "duplicates",
+)  # the checks that make sense where a method predicts with networks it trained itself
 
 
 def check_up(subject: Subject) -> CheckUp:

@@ -1,6 +1,7 @@
 """Are training rows there more than once? A row that is left out while its copy stays is no new row."""
 
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from rue.core.arrays import Array
 from rue.core.concepts import Batch, Family
 from rue.core.nested import leaves, take
 from rue.data.features import coordinates
+from rue.data.rows import Rows
 
 NAME = "copies"
 FEW = 0.02  # up to this share of rows with a copy left-out errors are hardly too small
@@ -38,27 +40,48 @@ def copies(subject: Subject) -> Check | str:
     prints = np.concatenate(list(row_prints(parts, parts[0])))
     unit, rows = data.unit.numpy(), np.concatenate(parts)
     several, times, first = _shared(prints.sum(axis=1, dtype=np.uint64), unit)
-    share, called = float(several.mean()), "in inputs and target"
-    light: Light = "green"
     if _matters(several, times) and (_common(times) or _measured(rows[first])):
-        light = "red" if share >= MANY else "amber"
-    elif prints.size <= CELLS:
+        light: Light = "red" if several.mean() >= MANY else "amber"
+        return _equal(data, several, times, light, "in inputs and target")
+    if prints.size <= CELLS:
         width = coordinates(take(next(data.batches()).inputs, slice(0, 1))).shape[1]
         near = near_copies(_cloud(rows, width, unit, subject.model.family))
         if near.any() and near.mean() >= MANY:
             return _near(near, data.n)
-        for column in range(width):
-            others = np.delete(np.arange(prints.shape[1]), column)
-            nearly, count, first = _shared(prints[:, others].sum(axis=1, dtype=np.uint64), unit)
-            if nearly.mean() >= MANY and _matters(nearly, count) and _measured(rows[first][:, others]):
-                several, times, share, light = nearly, count, float(nearly.mean()), "amber"
-                called = f"in target and all inputs but column {column}"
-                break
-    found = f"{int(several.sum())} of n = {len(unit)} training rows ({share:.1%}) equal another {called}"
+        one = _but_for_one(prints, rows, unit, width)
+        if one is not None:
+            return _equal(data, one.several, one.times, "amber", f"in target and all inputs but column {one.column}")
+    return _equal(data, several, times, "green", "in inputs and target")
+
+
+def _equal(data: Rows, several: NDArray[np.bool_], times: NDArray[np.int64], light: Light, called: str) -> Check:
+    found = f"{int(several.sum())} of n = {data.n} training rows ({several.mean():.1%}) equal another {called}"
     if several.any():
         found += f", the commonest {int(times.max())} times"
     rows_of = () if light == "green" else tuple(data.ids.numpy()[several].tolist()[:ROWS])
-    return Check(NAME, light, share, found, LIMITS, "" if light == "green" else _ADVICE, rows_of)
+    return Check(NAME, light, float(several.mean()), found, LIMITS, "" if light == "green" else _ADVICE, rows_of)
+
+
+class _OneColumn(NamedTuple):
+    """Rows that equal another but for one column, and in how many units each different row is."""
+
+    column: int
+    several: NDArray[np.bool_]
+    times: NDArray[np.int64]
+
+
+def _but_for_one(prints: Prints, rows: Array, unit: NDArray[np.int64], width: int) -> _OneColumn | None:
+    """The first column without which many rows are equal; None where there is none."""
+    whole = prints.sum(axis=1, dtype=np.uint64)
+    for column in range(width):
+        without = whole - prints[:, column]  # whole numbers that wrap around: nothing is rounded
+        if len(np.unique(without)) > (1 - MANY / 2) * len(without):
+            continue  # too few can be equal
+        several, times, first = _shared(without, unit)
+        others = np.delete(np.arange(prints.shape[1]), column)
+        if several.mean() >= MANY and _matters(several, times) and _measured(rows[first][:, others]):
+            return _OneColumn(column, several, times)
+    return None
 
 
 def _near(near: NDArray[np.bool_], n: int) -> Check:

@@ -3,6 +3,7 @@
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ FIRST_LOOK = 64  # rows in which all columns are compared with the target; those
 LINEAR = 1e-4  # a residual of a straight line, in deviations of the target, that counts as rounding
 CHANCE = 1e-6  # green where some column agrees so by chance with more than this probability
 CELLS = 2**21  # inputs that are no table are laid side by side up to so many numbers
+LEVELS = 5  # values that a target has at least where a straight line through them is no chance
 COMPLETE = 0.9  # the share of a column's cells that must be known
 LIMITS = (
     "red where a column that the model uses is the target, is it in other units, has its order in all rows, or tells "
@@ -107,7 +109,7 @@ def _target(subject: Subject) -> _Target | None:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _Columns:
     """A frame or an array (n, p) as the user gave it, or all parts of the inputs side by side."""
 
     cells: Any = field(repr=False)
@@ -152,17 +154,17 @@ class _Table:
         return self.cells.iloc[rows] if self._frame else self.cells[rows]
 
 
-def _table(subject: Subject) -> _Table | None:
+def _table(subject: Subject) -> _Columns | None:
     """The inputs as one table; None where they are not, or too large to be laid side by side."""
     raw = subject.data.source.X
     raw = raw.to_pandas() if hasattr(raw, "to_pandas") else raw  # polars
     if hasattr(raw, "iloc") or isinstance(raw, np.ndarray | torch.Tensor):
-        return _Table(raw, given=True) if raw.ndim == 2 else None
+        return _Columns(raw, given=True) if raw.ndim == 2 else None
     first = coordinates(take(next(subject.data.batches()).inputs, slice(0, 1)))
     if hasattr(raw, "toarray") or first.size * subject.data.n > CELLS:
         return None
     parts = [coordinates(batch.inputs) for batch in subject.data.batches()]
-    return _Table(np.concatenate(parts), given=False) if len({part.shape[1] for part in parts}) == 1 else None
+    return _Columns(np.concatenate(parts), given=False) if len({part.shape[1] for part in parts}) == 1 else None
 
 
 def _suspects(columns: Array, level: NDArray[np.bool_], target: _Target) -> list[int]:
@@ -171,14 +173,16 @@ def _suspects(columns: Array, level: NDArray[np.bool_], target: _Target) -> list
     sure = whole & (_one_to_one(columns, target) if target.classes else _ordered(columns, target) & ~level)
     if not target.classes:
         sure |= whole & ~level & (_bent(columns, target.values) < LINEAR)
-    gaps = [place for place in np.flatnonzero(~whole) if _relation(columns[:, place], level[place], target, 0)]
+    gaps = np.flatnonzero(~whole).tolist()
+    gaps = [place for place in gaps if _relation(columns[:, place], bool(level[place]), target, 0)]
     return [*np.flatnonzero(sure).tolist(), *gaps]
 
 
 def _relation(column: Array, level: bool, target: _Target, width: int) -> str | None:
     """What a column (n,) is to the target, in words; None where that is nothing, or by chance among `width` columns.
 
-    An order alone is none where the rows stand in it, as those of a series do that only grows.
+    An order alone is none where the rows stand in it, as those of a series do that only grows, nor where targets and
+    column have few values: both may be facts of ten towns that are there in many rows.
     """
     known = np.isfinite(column)
     if known.mean() < COMPLETE:
@@ -192,8 +196,11 @@ def _relation(column: Array, level: bool, target: _Target, width: int) -> str | 
         return None
     if np.array_equal(column[:, 0], target.values):
         return "is the target itself"
-    if _bent(column, target.values)[0] < LINEAR:
+    levels = len(target.starts)
+    if levels >= LEVELS and _bent(column, target.values)[0] < LINEAR:
         return "is the target in other units"
+    if width and width * 2 / factorial(min(levels, 100)) > CHANCE:
+        return None
     steps = np.diff(column[:, 0])
     in_time = bool((steps >= 0).all() or (steps <= 0).all())
     return "has the order of the target" if _ordered(column, target)[0] and not (width and in_time) else None

@@ -12,8 +12,8 @@ from rue.core.arrays import Array, Whole
 # with three columns of measurements, one row in a thousand has a first neighbour this much nearer than the second.
 NEARER = 0.1
 NEIGHBOURS = 10  # as many copies of a row are found
-SAMPLED, FEWEST = 100, 20  # rows whose neighbours are searched for, fewer where there are many rows
-DISTANCES = 400_000
+SAMPLED, FEWEST = 100, 40  # rows whose neighbours are searched for, fewer where there are many rows
+DISTANCES = 60_000  # at most so many are computed, unless that is too few rows
 VALUES = 20  # a target with so many values tells rows apart, although copies have the same
 ROWS = 30  # with fewer rows nothing can be said
 
@@ -63,7 +63,8 @@ def _measured(cloud: Cloud) -> Array:
     if not points.size:
         return points
     spread = points.std(axis=0)
-    return np.asarray((points - np.median(points, axis=0)) / np.where(spread > 0, spread, 1.0))
+    usual = np.median(points[:LOOKED_AT], axis=0)  # most points lie near zero then, and their distances lose no digits
+    return np.asarray((points - usual) / np.where(spread > 0, spread, 1.0))
 
 
 def _squared(some: Array, points: Array) -> Array:

@@ -62,14 +62,12 @@ def _ensemble(model: Any, settings: Mapping[str, Any], given: LossChoice) -> Boo
 
 def _noted(model: Any, objective: str, counts: NDArray[np.int64]) -> Noted | None:
     """The sums of weights in the leaves of the first tree; in training, categories were other numbers than later."""
-    from catboost import CatBoostError
-
     encoded = (model.get_cat_feature_indices, model.get_text_feature_indices, model.get_embedding_feature_indices)
     try:
         if objective not in LEVEL or not len(counts) or any(len(places()) for places in encoded):
             return None
         weights = model.get_leaf_weights()
-    except (CatBoostError, AssertionError, AttributeError):  # some stored models, and older releases, have none
+    except Exception:  # several classes, some stored models and older releases have none; the errors are CatBoost's own
         return None
     return sums_noted({"weights": weights}, "weights", slice(0, int(counts[0])))
 
