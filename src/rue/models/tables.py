@@ -100,7 +100,10 @@ def numbered(inputs: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     raw = raw.to_pandas() if hasattr(raw, "to_pandas") else raw  # polars
     if not (hasattr(raw, "columns") or raw.dtype.kind in "OSU"):
         return numbers(raw), np.zeros(raw.shape[1], dtype=bool)
-    columns = [raw[name] for name in raw.columns] if hasattr(raw, "columns") else list(raw.T)
+    frame = hasattr(raw, "columns")
+    columns = (
+        [raw.iloc[:, place] for place in range(raw.shape[1])] if frame else list(raw.T)
+    )  # names may be there twice
     read = [_number(column) for column in columns]
     filled = [_levels(column) if values is None else values for values, column in zip(read, columns, strict=True)]
     return np.stack(filled, axis=1), np.array([values is None for values in read])
