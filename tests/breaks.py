@@ -58,6 +58,7 @@ FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
 CHECKS = "tests/test_checks.py"
+TRAINED_ROWS = "tests/test_rows_of_training.py"
 RECIPES = "tests/test_recipes.py"
 SOURCES = "tests/test_left_out_sources.py"
 KEPT = "tests/test_kept_derivatives.py"
@@ -1493,6 +1494,34 @@ BREAKS = [
         "partial(read, reader), data, given",
         "lambda: read(reader), data, given",
         PICKLING,
+    ),
+    Break(
+        "weights of which the sums in leaves forget the classes' own",
+        "checks/weights.py",
+        "base.expand(len(batch.weight), -1), batch)[:, 0, 0]",
+        "base.expand(len(batch.weight), -1), batch)[:, 0, 0] ** 0 * batch.weight",
+        TRAINED_ROWS,
+    ),
+    Break(
+        "a tree that saw some of the rows",
+        "checks/weights.py",
+        "if noted.perhaps_a_part and",
+        "if not noted.perhaps_a_part and",
+        TRAINED_ROWS,
+    ),
+    Break(
+        "distances for their squares",
+        "checks/near_copies.py",
+        "known[:, :-1] < NEARER**2 * known[:, 1:]",
+        "known[:, :-1] < NEARER * known[:, 1:]",
+        TRAINED_ROWS,
+    ),
+    Break(
+        "a rare class that is met by chance",
+        "checks/leak.py",
+        "gammaln(counts + 1).sum() - gammaln(n + 1)",
+        "-gammaln(n + 1)",
+        TRAINED_ROWS,
     ),
 ]
 

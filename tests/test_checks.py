@@ -306,7 +306,7 @@ def test_forests_leave_out_what_needs_an_objective_and_say_what_few_trees_do():
     forest = RandomForestRegressor(10, random_state=0).fit(X, y)
     found = rue.ForestRUE().fit(rue.wrap(forest), (X, y)).check(X[:50])
     assert "no one objective" in found.skipped["at rest"]
-    assert {check.name for check in found} == {"training fit", "copies", "duplicates", "sampling error"}
+    assert {check.name for check in found} == {"training fit", "copies", "leak", "duplicates", "sampling error"}
     assert found["duplicates"].light == "red"
     assert found["sampling error"].light == "red"
     assert found["sampling error"].value > 0.5
@@ -726,7 +726,7 @@ def test_methods_with_networks_of_their_own_are_searched_for_duplicates_only():
     found = right("linear regression")
     method = rue.integrated.DeepEnsemble(members=2, training=rue.integrated.Adam(epochs=2))
     up = method.fit(rue.wrap(found.net, loss="squared_error", l2=2.0), (found.X, found.y)).check(found.X[:20])
-    assert [check.name for check in up] == ["copies", "duplicates"]
+    assert [check.name for check in up] == ["copies", "leak", "duplicates"]
     assert "networks that it trained itself" in up.skipped["at rest"]
 
 

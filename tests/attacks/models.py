@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from catboost import CatBoost, CatBoostRanker
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -476,6 +477,22 @@ def _validated_twice() -> Any:
 WEIGHTS = np.random.default_rng(3).uniform(0.05, 6, 160)
 OTHER_LABELS = Refused(ModelError, "labels that are not its most probable ones|labels that it did not know")
 
+QUIET_CAT = {"iterations": 5, "depth": 2, "verbose": False, "thread_count": 1, "allow_writing_files": False}
+
+
+def _wide(model: Any) -> rue.Audit:
+    """An audit of a model that has more columns than rows."""
+    X, y = _table()[0][:25], _table()[1][:25]
+    X = np.column_stack([X, np.random.default_rng(6).normal(size=(25, 30))])
+    return rue.LinearRUE().fit(rue.wrap(model.fit(X, y)), (X, y)).audit(X[:5])
+
+
+def _ranks(model: Any) -> rue.Audit:
+    """An audit of a model that was trained on queries of sixteen rows."""
+    grades = np.digitize(_table()[1], np.quantile(_table()[1], [0.3, 0.6, 0.9]))
+    return _audit(model.fit(_table()[0], grades, group_id=np.repeat(np.arange(10), 16)), grades)
+
+
 ESTIMATORS = [
     Attack(
         "A step of the pipeline adds noise",
@@ -527,6 +544,22 @@ ESTIMATORS = [
         "LogisticRegression was trained with weights that nobody states",
         lambda: _audit(LogisticRegression().fit(_table()[0], _table()[2], sample_weight=WEIGHTS), _table()[2]),
         Warned("at rest"),
+    ),
+    *(
+        Attack(f"{name} has more columns than rows", lambda build=build: _wide(build()), Warned("interpolation"))
+        for name, build in {
+            "Least squares": LinearRegression,
+            "Ridge without a penalty to speak of": lambda: Ridge(alpha=1e-12),
+            "A polynomial": lambda: make_pipeline(PolynomialFeatures(2), LinearRegression()),
+        }.items()
+    ),
+    *(
+        Attack(f"{name} orders the rows of a query", lambda build=build: _ranks(build()), Refused(ModelError, "ranks"))
+        for name, build in {
+            "CatBoost by pairs": lambda: CatBoost({**QUIET_CAT, "loss_function": "PairLogit"}),
+            "CatBoost by errors within queries": lambda: CatBoost({**QUIET_CAT, "loss_function": "QueryRMSE"}),
+            "CatBoostRanker": lambda: CatBoostRanker(**QUIET_CAT),
+        }.items()
     ),
     Attack(
         "Weights are stated that were not trained with",

@@ -29,14 +29,6 @@ OPEN = frozenset(
         "A centre is stated, and training was pulled to zero",
         "Training was pulled to a centre, which is not stated",
         "A loader reads a stream without an end",
-        "There are more columns than rows, to least squares",
-        "LightGBM was trained with weights that nobody states",
-        "XGBoost was trained with weights that nobody states",
-        "The target is left among the features, of least squares",
-        "The target is left among the features, of LightGBM",
-        "The target is left among the features, of a forest",
-        "CatBoost ranks",
-        "Copies of rows are augmented by noise of a thousandth",
     }
 )
 ATTACKS = [attack for section in SECTIONS.values() for attack in section]

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.base import clone
 
 from attacks.attack import Attack, Refused, Warned
 from attacks.kinds import BUILT, Trained, trained
@@ -53,10 +55,36 @@ def _some_twice(case: Trained) -> Any:
     return Trained(model, X, y, case.X_new, case.told).audit()
 
 
+def _moved(case: Trained) -> Any:
+    """Every row is there again, moved by a thousandth of each column's deviation."""
+    noise = np.random.default_rng(2).normal(size=case.X.shape) * 1e-3 * case.X.std().to_numpy()
+    X, y = pd.concat([case.X, case.X + noise]), np.concatenate([case.y, case.y])
+    model = case.again(X, y) if hasattr(case.model, "fit") else case.model
+    return Trained(model, X, y, case.X_new, case.told).audit()
+
+
+def _unstated(case: Trained) -> Any:
+    """A model that was trained with weights, audited without them."""
+    weights = np.random.default_rng(3).uniform(0.2, 3.0, len(case.y))
+    model = clone(case.model).fit(case.X, case.y, sample_weight=weights)
+    return Trained(model, case.X, case.y, case.X_new, case.told).audit()
+
+
+def _told(case: Trained, column: Any) -> Any:
+    """A model that is told the target by one more column."""
+    X, X_new = case.X.assign(known=column), case.X_new.assign(known=column[: len(case.X_new)])
+    return Trained(case.again(X, case.y), X, case.y, X_new, case.told).audit()
+
+
+LEAKS: dict[str, Do] = {
+    "a column is the target in other units": lambda case: _told(case, 7 - 3 * case.y),
+    "a column has the order of the target": lambda case: _told(case, np.exp(case.y / 5)),
+}
 COPIED: dict[str, Do] = {
     "every row is there twice": lambda case: _several(case, 2),
     "every row is there five times": lambda case: _several(case, 5),
     "every fourth row is there twice": _some_twice,
+    "every row is there again, moved by a thousandth": _moved,
 }
 
 TRAINING = [
@@ -75,9 +103,30 @@ TRAINING = [
         for what, (do, message) in {**REFUSED, **({} if kind == CLASSIFIER else NUMBERS)}.items()
     ),
 ]
+WEIGHED = [
+    Attack(
+        f"{kind}: weights of training are not stated", lambda kind=kind: _unstated(trained(kind)), Warned("weights:")
+    )
+    for kind in ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")
+]
+LEAKED = [
+    *(
+        Attack(f"{kind}: {what}", lambda kind=kind, do=do: do(trained(kind)), Warned("leak: column 'known'"))
+        for kind in ("Ridge", "a pipeline", FOREST, "LightGBM", "a black box")
+        for what, do in LEAKS.items()
+    ),
+    Attack(
+        f"{CLASSIFIER}: a column is a code of the class",
+        lambda: _told(trained(CLASSIFIER), np.where(trained(CLASSIFIER).y == 1, 31.0, 17.0)),
+        Warned("leak: column 'known'"),
+    ),
+]
 COPIES = [
     Attack(f"{kind}: {what}", lambda kind=kind, do=do: do(trained(kind)), Warned("copies"))
     for kind in BUILT
     for what, do in COPIED.items()
 ]
-SECTIONS = {"Rows, targets and weights of training": TRAINING, "Copies of training rows": COPIES}
+SECTIONS = {
+    "Rows, targets and weights of training": [*TRAINING, *WEIGHED, *LEAKED],
+    "Copies of training rows": COPIES,
+}

@@ -6,10 +6,14 @@ from rue.checks.at_rest import at_rest
 from rue.checks.check import Check
 from rue.checks.check_up import attempted
 from rue.checks.copies import copies
+from rue.checks.interpolation import interpolation
+from rue.checks.leak import leak
 from rue.checks.mode import mode
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
+from rue.checks.weights import weights
 
+DATA = ("copies", "leak", "interpolation")  # do not tell whether these are the rows of training
 DRAWS = 16  # re-weightings to tell a typical resampling step by: fewer than where checks are asked for
 
 
@@ -19,9 +23,9 @@ def warnings_at_fit(subject: Subject) -> list[str]:
 
 
 def _made(subject: Subject) -> list[Check]:
-    checks = (copies,) if subject.own_networks else (copies, mode, training_fit)
+    checks = (copies, leak) if subject.own_networks else (copies, leak, mode, training_fit, weights, interpolation)
     made = [check for check in (attempted(check, subject) for check in checks) if isinstance(check, Check)]
-    wrong = any(check.light == "red" for check in made if check.name != "copies")
+    wrong = any(check.light == "red" for check in made if check.name not in DATA)
     if wrong or not _tells(subject):
         return made  # rows that are not those of training are not at rest either
     rest = attempted(partial(at_rest, other_losses=False), subject)

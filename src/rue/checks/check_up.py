@@ -8,6 +8,8 @@ from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, CheckUp
 from rue.checks.copies import copies
 from rue.checks.duplicates import duplicates
+from rue.checks.interpolation import interpolation
+from rue.checks.leak import leak
 from rue.checks.leverage import effective_parameters, largest_leverage
 from rue.checks.linearisation import linearisation
 from rue.checks.mode import mode
@@ -17,6 +19,7 @@ from rue.checks.sampling_error import sampling_error
 from rue.checks.solve import solve
 from rue.checks.subject import Subject
 from rue.checks.training_fit import training_fit
+from rue.checks.weights import weights
 from rue.core.errors import NumericalError, RueError
 from rue.core.memory import derivatives_kept
 from rue.core.resample import untouched
@@ -26,11 +29,14 @@ Made = Callable[[Subject], Check | str]
 CHECKS: dict[str, Made] = {
     "mode": mode,
     "training fit": training_fit,
+    "weights": weights,
+    "interpolation": interpolation,
     "at rest": at_rest,
     "negative curvature": negative_curvature,
     "effective parameters": effective_parameters,
     "leverage": largest_leverage,
     "copies": copies,
+    "leak": leak,
     "duplicates": duplicates,
     "linearisation": linearisation,
     "refits": refits,
@@ -38,7 +44,11 @@ CHECKS: dict[str, Made] = {
     "solve": solve,
 }
 OBJECTIVE = ("at rest", "negative curvature", "effective parameters", "leverage", "linearisation", "solve")
-FOREIGN = ("copies", "duplicates")  # the checks that make sense where a method predicts with networks it trained itself
+FOREIGN = (
+    "copies",
+    "leak",
+    "duplicates",
+)  # the checks that make sense where a method predicts with networks it trained itself
 
 
 def check_up(subject: Subject) -> CheckUp:

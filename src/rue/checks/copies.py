@@ -1,17 +1,20 @@
 """Are training rows there more than once? A row that is left out while its copy stays is no new row."""
 
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rue.checks.check import ROWS, Check, Light
+from rue.checks.near_copies import Cloud, near_copies
 from rue.checks.prints import DISTINCT, LOOKED_AT, Prints, row_prints
 from rue.checks.subject import Subject
 from rue.core.arrays import Array
-from rue.core.concepts import Batch
-from rue.core.nested import leaves
+from rue.core.concepts import Batch, Family
+from rue.core.nested import leaves, take
 from rue.data.features import coordinates
+from rue.data.rows import Rows
 
 NAME = "copies"
 FEW = 0.02  # up to this share of rows with a copy left-out errors are hardly too small
@@ -22,7 +25,7 @@ CELLS = 2**21  # up to so many numbers, rows that differ in one column alone are
 LIMITS = (
     f"green where at most {FEW:.0%} of the rows, or fewer than {SEVERAL}, equal another in inputs and target, or where "
     f"few different values make that happen by chance; red from {MANY:.0%}; amber between, and where so many are equal "
-    "but for one column"
+    "but for one column, or lie ten times nearer to another than measurements do"
 )
 
 
@@ -37,23 +40,64 @@ def copies(subject: Subject) -> Check | str:
     prints = np.concatenate(list(row_prints(parts, parts[0])))
     unit, rows = data.unit.numpy(), np.concatenate(parts)
     several, times, first = _shared(prints.sum(axis=1, dtype=np.uint64), unit)
-    share, called = float(several.mean()), "in inputs and target"
-    light: Light = "green"
     if _matters(several, times) and (_common(times) or _measured(rows[first])):
-        light = "red" if share >= MANY else "amber"
-    elif prints.size <= CELLS:
-        for column in range(coordinates(next(data.batches()).inputs).shape[1]):
-            others = np.delete(np.arange(prints.shape[1]), column)
-            nearly, count, first = _shared(prints[:, others].sum(axis=1, dtype=np.uint64), unit)
-            if nearly.mean() >= MANY and _matters(nearly, count) and _measured(rows[first][:, others]):
-                several, times, share, light = nearly, count, float(nearly.mean()), "amber"
-                called = f"in target and all inputs but column {column}"
-                break
-    found = f"{int(several.sum())} of n = {len(unit)} training rows ({share:.1%}) equal another {called}"
+        light: Light = "red" if several.mean() >= MANY else "amber"
+        return _equal(data, several, times, light, "in inputs and target")
+    if prints.size <= CELLS:
+        width = coordinates(take(next(data.batches()).inputs, slice(0, 1))).shape[1]
+        near = near_copies(_cloud(rows, width, unit, subject.model.family))
+        if near.any() and near.mean() >= MANY:
+            return _near(near, data.n)
+        one = _but_for_one(prints, rows, unit, width)
+        if one is not None:
+            return _equal(data, one.several, one.times, "amber", f"in target and all inputs but column {one.column}")
+    return _equal(data, several, times, "green", "in inputs and target")
+
+
+def _equal(data: Rows, several: NDArray[np.bool_], times: NDArray[np.int64], light: Light, called: str) -> Check:
+    found = f"{int(several.sum())} of n = {data.n} training rows ({several.mean():.1%}) equal another {called}"
     if several.any():
         found += f", the commonest {int(times.max())} times"
     rows_of = () if light == "green" else tuple(data.ids.numpy()[several].tolist()[:ROWS])
-    return Check(NAME, light, share, found, LIMITS, "" if light == "green" else _ADVICE, rows_of)
+    return Check(NAME, light, float(several.mean()), found, LIMITS, "" if light == "green" else _ADVICE, rows_of)
+
+
+class _OneColumn(NamedTuple):
+    """Rows that equal another but for one column, and in how many units each different row is."""
+
+    column: int
+    several: NDArray[np.bool_]
+    times: NDArray[np.int64]
+
+
+def _but_for_one(prints: Prints, rows: Array, unit: NDArray[np.int64], width: int) -> _OneColumn | None:
+    """The first column without which many rows are equal; None where there is none."""
+    whole = prints.sum(axis=1, dtype=np.uint64)
+    for column in range(width):
+        without = whole - prints[:, column]  # whole numbers that wrap around: nothing is rounded
+        if len(np.unique(without)) > (1 - MANY / 2) * len(without):
+            continue  # too few can be equal
+        several, times, first = _shared(without, unit)
+        others = np.delete(np.arange(prints.shape[1]), column)
+        if several.mean() >= MANY and _matters(several, times) and _measured(rows[first][:, others]):
+            return _OneColumn(column, several, times)
+    return None
+
+
+def _near(near: NDArray[np.bool_], n: int) -> Check:
+    found = (
+        f"{int(near.sum())} of {len(near)} rows that were drawn of n = {n} training rows ({near.mean():.0%}) lie ten "
+        "times nearer to some rows than to the next, in inputs and target: copies that were moved a little"
+    )
+    return Check(NAME, "amber", float(near.mean()), found, LIMITS, _ADVICE)
+
+
+def _cloud(rows: Array, width: int, unit: NDArray[np.int64], family: Family) -> Cloud:
+    """Inputs and targets as points; a class is no measurement, and rows of another class are no copies."""
+    if family.decision is None:
+        return Cloud(rows, np.zeros(len(rows), dtype=np.int64), unit, rows.shape[1] - width)
+    label = np.unique(rows[:, width:], axis=0, return_inverse=True)[1].reshape(-1)
+    return Cloud(rows[:, :width], label, unit)
 
 
 _ADVICE = (

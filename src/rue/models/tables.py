@@ -101,6 +101,25 @@ def described(inputs: Any) -> dict[str, NDArray[Any]]:
     return {**parts, LEVELS: np.stack(named, axis=1)} if named else parts
 
 
+def numbered(inputs: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Every column as numbers in its own place (n, p), with NaN for missing ones, and which are levels (p,).
+
+    >>> numbered([["1", "b"], ["2", "b"]])[1]
+    array([False,  True])
+    """
+    raw = table(inputs)
+    raw = raw.to_pandas() if hasattr(raw, "to_pandas") else raw  # polars
+    if not (hasattr(raw, "columns") or raw.dtype.kind in "OSU"):
+        return numbers(raw), np.zeros(raw.shape[1], dtype=bool)
+    frame = hasattr(raw, "columns")
+    columns = (
+        [raw.iloc[:, place] for place in range(raw.shape[1])] if frame else list(raw.T)
+    )  # names may be there twice
+    read = [_number(column) for column in columns]
+    filled = [_levels(column) if values is None else values for values, column in zip(read, columns, strict=True)]
+    return np.stack(filled, axis=1), np.array([values is None for values in read])
+
+
 def as_points(inputs: dict[str, Any]) -> dict[str, Tensor]:
     """Points and levels from `described`, as tensors without NaN."""
     parts = {

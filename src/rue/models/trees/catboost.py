@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from rue.core.errors import ModelError, OpaqueError
 from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, poisson, squared_error, tweedie
+from rue.models.trees.noted import Noted, sums_noted
 from rue.models.trees.tree_estimator import LossChoice, TreeSource, loss_of, tree_estimator
 from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
+
+LEVEL = ("RMSE", "Logloss", "Poisson")  # losses whose curvature at a constant is the same for all rows of a class
 
 
 def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
@@ -53,7 +56,20 @@ def _ensemble(model: Any, settings: Mapping[str, Any], given: LossChoice) -> Boo
         loss=loss_of(name, _losses(options, settings.get("class_weights") or ()), given, "CatBoost"),
         learning_rate=round(float(settings["learning_rate"]), 7),  # kept in float32
         l2=float(settings["l2_leaf_reg"]),
+        noted=_noted(model, name, counts),
     )
+
+
+def _noted(model: Any, objective: str, counts: NDArray[np.int64]) -> Noted | None:
+    """The sums of weights in the leaves of the first tree; in training, categories were other numbers than later."""
+    encoded = (model.get_cat_feature_indices, model.get_text_feature_indices, model.get_embedding_feature_indices)
+    try:
+        if objective not in LEVEL or not len(counts) or any(len(places()) for places in encoded):
+            return None
+        weights = model.get_leaf_weights()
+    except Exception:  # several classes, some stored models and older releases have none; the errors are CatBoost's own
+        return None
+    return sums_noted({"weights": weights}, "weights", slice(0, int(counts[0])))
 
 
 def _losses(options: str, weights: Any) -> dict[str, Callable[[], Loss]]:

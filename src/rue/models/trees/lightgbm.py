@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rue.core.model import Model
 from rue.core.schema import remembered
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.tables import numbers, recoded, stored
+from rue.models.trees.noted import Noted, sums_noted
 from rue.models.trees.stored_tree import StoredTree, bounded, damage_refused, file_named, leaves, place_named
 from rue.models.trees.tree_estimator import (
     LossChoice,
@@ -33,6 +35,15 @@ NUMBERS = {"threshold": np.float64, "leaf_value": np.float64, "cat_threshold": n
 BESIDE = ("leaf_weight", "leaf_count", "split_gain", "internal_value", "internal_weight", "internal_count")  # not used
 PLAIN = re.compile(r"[-+.0-9eEinfa ]*")  # Python would also read 1_0 and digits of other scripts, LightGBM does not
 END = re.compile(r"\nend of trees|\nfeature[ _]importances:")  # files before version 3 lack the first
+# Settings by which the first tree sees all rows, and objectives whose curvature is the same for all rows of a class.
+ALL_ROWS = {
+    "boosting": "gbdt",
+    "data_sample_strategy": "bagging",
+    "pos_bagging_fraction": "1",
+    "neg_bagging_fraction": "1",
+    "use_quantized_grad": "0",
+}
+LEVEL = ("regression", "binary", "multiclass", "poisson")
 
 KeyedLines = Mapping[str, str]
 """The values of lines key=value, by key."""
@@ -48,6 +59,7 @@ def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     with damage_refused(type(model).__name__, "LightGBM"):
         header, trees, settings, _ = _parsed(getattr(model, "booster_", model).model_to_string())
         ensemble = _ensemble(header, [_array(tree, "leaf_value") for tree in trees], settings, loss)
+        ensemble = replace(ensemble, noted=_noted(header, trees, settings))
     classes = getattr(model, "classes_", None)
     if getattr(model, "class_weight", None) is not None and loss is None:
         raise class_weighed()
@@ -74,6 +86,7 @@ def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
             with place_named(f"tree {number}"):
                 trees.append(_tree(block, width))
         ensemble = _ensemble(header, [tree.values for tree in trees], settings, loss)
+        ensemble = replace(ensemble, noted=_noted(header, blocks, settings))
 
     leaf = partial(_stored_leaves, trees, categories, path.name)
     facts, schema = {"library": f"LightGBM, from {path.name}"}, remembered(names, _levels(header, categories))
@@ -185,6 +198,15 @@ def _ensemble(header: KeyedLines, values: Sequence[Array], settings: KeyedLines,
         learning_rate=bounded(settings.get("learning_rate", 0.1)),
         l2=bounded(settings["lambda_l2"]) if "lambda_l2" in settings else None,
     )
+
+
+def _noted(header: KeyedLines, trees: Sequence[KeyedLines], settings: KeyedLines) -> Noted | None:
+    """The sums of curvatures in the leaves of the first tree; None where it may have seen a part of the rows."""
+    some = settings.get("bagging_fraction") != "1" and settings.get("bagging_freq") != "0"
+    known = all(settings.get(name) == value for name, value in ALL_ROWS.items())
+    if some or not known or not trees or header.get("objective", "").split(" ")[0] not in LEVEL:
+        return None
+    return sums_noted({"leaf_weight": trees[0].get("leaf_weight", "").split()}, "leaf_weight")
 
 
 def _losses(settings: KeyedLines) -> dict[str, Callable[[], Loss]]:

@@ -13,6 +13,7 @@ from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error
 from rue.models.trees.forest import Forest, forest_core
 from rue.models.trees.in_bag import in_bag
+from rue.models.trees.noted import Noted, sums_noted
 from rue.models.trees.tree_estimator import (
     LossChoice,
     TreeSource,
@@ -67,10 +68,18 @@ def _gradient_boosting(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Mod
         loss=loss_of(str(estimator.loss), _losses(outputs), loss, "scikit-learn"),
         learning_rate=float(estimator.learning_rate),
         l2=0.0,
+        noted=_noted(estimator, trees[0]),
     )
     return tree_estimator(
         ensemble, _source(estimator, leaves_of_nodes(estimator.apply, [tree.children_left == -1 for tree in trees])), l2
     )
+
+
+def _noted(estimator: Any, tree: Any) -> Noted | None:
+    """The sums of weights in the leaves of the first tree; None where it has seen a part of the rows."""
+    if estimator.subsample < 1 or estimator.n_iter_no_change is not None:
+        return None
+    return sums_noted({"weights": tree.weighted_n_node_samples}, "weights", tree.children_left == -1)
 
 
 def _histogram(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
@@ -87,6 +96,7 @@ def _histogram(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
         loss=loss_of(str(estimator.loss), _losses(outputs), loss, "scikit-learn"),
         learning_rate=float(estimator.learning_rate),
         l2=float(estimator.l2_regularization),
+        noted=None if estimator.do_early_stopping_ else Noted(centred=True),  # stopping sets rows aside
     )
     numbered = [_numbered(predictor, leaf) for predictor, leaf in zip(predictors, leaves, strict=True)]
     return tree_estimator(ensemble, _source(estimator, partial(_binned_leaves, estimator, numbered)), l2)

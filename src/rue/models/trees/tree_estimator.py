@@ -1,5 +1,6 @@
 """Makes a model of a tree ensemble and its boundary; the last step of all readers of tree libraries."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,8 @@ from rue.models.trees.tree_model import (
     tree_core,
 )
 
+# Objectives that order the rows of a query, or the two rows of a pair: lambdarank, rank:ndcg, YetiRank, PairLogit.
+RANKS = re.compile(r"(?i)rank|ndcg|^query|^pair|lambdamart")
 LARGEST_LOG = 709  # exp of a larger number overflows in float64
 
 LossChoice = str | Loss | Callable[..., Tensor] | None
@@ -79,6 +82,12 @@ def loss_of(objective: str, known: Mapping[str, Callable[[], Loss]], given: Loss
         return as_loss(given)
     if objective in known:
         return known[objective]()
+    if RANKS.search(objective):
+        raise ModelError(
+            f"{library} grew these trees for {objective!r}, which ranks the rows of a query: its outputs have an order "
+            "and no size, so that no target can be compared with them; audit a model that was trained for the grades, "
+            f"for one of {', '.join(known)}"
+        )
     raise OpaqueError(
         f"{library} grew these trees for {objective!r}, which no loss here stands for (quantiles, absolute errors and "
         f"ranks have no curvature to audit by); train for one of {', '.join(known)}, or say loss= for an objective of "

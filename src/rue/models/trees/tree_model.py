@@ -17,6 +17,7 @@ from rue.losses import Loss
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points
 from rue.models.trees.leaf_projection import SIZE, LeafProjection
+from rue.models.trees.noted import Noted
 
 LEAVES = "leaves"  # the key among the inputs of the leaf in each tree, counted from zero
 MANY = SIZE  # with more leaf values than this they are projected
@@ -41,6 +42,7 @@ class BoostedTrees:
     loss: Loss
     learning_rate: float
     l2: float | None  # on the leaf values of one tree; None where it is unknown
+    noted: Noted | None = field(default=None, repr=False)  # None where it cannot be compared with rows
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rue.core.model import Model
 from rue.core.schema import remembered
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error, tweedie
 from rue.models.tables import numbers, stored
+from rue.models.trees.noted import Noted, sums_noted
 from rue.models.trees.stored_tree import (
     MISSING_LEFT,
     NAN_MISSING,
@@ -38,6 +40,7 @@ from rue.models.trees.tree_estimator import (
 from rue.models.trees.tree_model import BoostedTrees, LeafPenalty
 from rue.models.trees.ubjson import decode
 
+LEVEL = ("reg:squarederror", "binary:logistic", "reg:logistic")  # the sums of others are in units of their own
 RATE = 0.3  # XGBoost's default learning rate, for files without one
 
 JsonObject = Mapping[str, Any]
@@ -59,6 +62,7 @@ def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
     with damage_refused(type(model).__name__, "XGBoost"):
         trees = _trees(learner)
         ensemble = _ensemble(learner, [_leaf_values(tree) for tree in trees], settings, loss)
+        ensemble = replace(ensemble, noted=_noted(learner, settings))
     classes = getattr(model, "classes_", None)
 
     softmax = classes is None and len(ensemble.base) > 1
@@ -93,6 +97,7 @@ def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
             with place_named(f"tree {number}"):
                 trees.append(_tree(tree, width))
         ensemble = _ensemble(learner, [tree.values for tree in trees], {}, loss)
+        ensemble = replace(ensemble, noted=_noted(learner, {}))
 
     leaf = partial(_stored_leaves, trees, path.name)
     facts = {"library": f"XGBoost, from {path.name}"}
@@ -201,6 +206,14 @@ def _ensemble(
         learning_rate=round(bounded(settings.get("learning_rate", settings.get("eta", RATE))), 7),  # kept in float32
         l2=bounded(settings["reg_lambda"]) if "reg_lambda" in settings else None,
     )
+
+
+def _noted(learner: JsonObject, settings: Mapping[str, str]) -> Noted | None:
+    """The sums of curvatures in the leaves of the first tree; a stored model does not say if it drew rows for it."""
+    trees = _trees(learner)
+    if not trees or learner["objective"]["name"] not in LEVEL or float(settings.get("subsample", 1)) < 1:
+        return None
+    return sums_noted(trees[0], "sum_hessian", _children(trees[0])[0] < 0, part=True)
 
 
 def _margin(base_score: str, objective: str) -> Array:
