@@ -11,6 +11,7 @@ from torch import nn
 
 import rue
 from rue.core import derivatives
+from rue.core.curvature import GaussNewton
 from rue.models.torch import layer_sketch
 from rue.models.torch.blocks import LayerBlock, Place, planned
 from sketch_cases import CASES, WHOLE, made
@@ -18,7 +19,7 @@ from snapshot import changed, module_picture
 
 
 def core_of(net):
-    return rue.wrap(net, loss=lambda outputs, targets: outputs.square().sum(-1)).core
+    return rue.wrap(net, loss=lambda outputs, _: outputs.square().sum(-1)).core
 
 
 def plain_jacobian(core, inputs):
@@ -146,9 +147,7 @@ def test_members_move_on_the_tangent_and_the_module_is_as_it_was():
     model, X, y, net = ridge()
     before = module_picture(net)
     exact = rue.LinearRUE().fit(model, (X, y)).audit(X[:9])
-    sampled = rue.RUE(
-        members=4000, curvature=rue.GaussNewton(), damping=rue.solve.NoDamping(), solver=rue.solve.Sketch()
-    )
+    sampled = rue.RUE(members=4000, curvature=GaussNewton(), damping=rue.solve.NoDamping(), solver=rue.solve.Sketch())
     assert changed(before, module_picture(net)) == []
     np.testing.assert_allclose(sampled.fit(model, (X, y)).audit(X[:9]).std, exact.std, rtol=0.06)
 
