@@ -21,8 +21,8 @@ EQUAL = 1.05  # a factor that is this close to n counts as n
 LIMITS = (
     f"green below {CLOSE} of a typical resampling step: being off then adds a hundredth of its square; red where "
     f"another penalty, more than {FACTOR} times off, other targets, labels, class weights or centre, or another loss "
-    "are at rest here, unless they are an estimator's own; distance alone is never red, and amber only where the audit takes the model to be at rest: a net that was "
-    "stopped early is no mistake"
+    "are at rest here, unless they are an estimator's own; distance alone is never red, and amber only where the audit "
+    "takes the model to be at rest: a net that was stopped early is no mistake"
 )
 
 
