@@ -944,8 +944,8 @@ BREAKS = [
     Break(
         "other statement in the plain metric",
         "checks/other_statements.py",
-        "gram = directions @ solved[1:].T",
-        "gram = directions @ directions.T",
+        "gram = directions.rows @ directions.solved.T",
+        "gram = directions.rows @ directions.rows.T",
         CHECKS,
     ),
     Break(

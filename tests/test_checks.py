@@ -2,7 +2,6 @@
 
 import copy
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -25,7 +24,7 @@ from rue.calibrate.left_out.rest import DRAWS, distance
 from rue.checks.at_rest import needed_share
 from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import CHECKS
-from rue.checks.other_statements import explained, other_statements
+from rue.checks.other_statements import InMetric, explained, other_statements
 from rue.checks.subject import Subject
 from rue.checks.training_fit import best_constant
 from rue.core.errors import RueWarning
@@ -258,16 +257,15 @@ def test_coefficients_are_least_squares_in_the_metric_of_the_inverse_curvature()
     source = torch.Generator().manual_seed(0)
     root, whole, directions = (torch.randn(size, 7, generator=source).double() for size in (12, 1, 3))
     H = root.T @ root
-    inverse = SimpleNamespace(solve=lambda rows: SimpleNamespace(vectors=torch.linalg.solve(H, rows.T).T))
-    found = explained(inverse, whole[0], directions)
-    A, b = (
-        torch.linalg.solve_triangular(torch.linalg.cholesky(H), rows.T, upper=False) for rows in (directions, whole)
-    )
+    measured = [InMetric(rows, torch.linalg.solve(H, rows.T).T) for rows in (whole, directions)]
+    found = explained(*measured)
+    factor = torch.linalg.cholesky(H)
+    A, b = (torch.linalg.solve_triangular(factor, rows.T, upper=False) for rows in (directions, whole))
     wanted = torch.linalg.lstsq(A, -b).solution
     assert found.coefficients == pytest.approx(wanted[:, 0].tolist(), rel=1e-9)
     assert found.share == pytest.approx(1 - float((b + A @ wanted).square().sum() / b.square().sum()), rel=1e-9)
-    repeated = explained(inverse, whole[0], torch.cat([directions, directions[:1], 0 * directions[:1]]))
-    assert repeated.share == pytest.approx(found.share, rel=1e-9)
+    repeated = InMetric(*(torch.cat([part, part[:1], 0 * part[:1]]) for part in measured[1]))
+    assert explained(measured[0], repeated).share == pytest.approx(found.share, rel=1e-9)
 
 
 def told(name, *, targets=None, loss=None, **said):

@@ -74,13 +74,20 @@ def other_statements(subject: Subject) -> list[OtherStatement]:
     if not restated and not bool(centre.any()):
         return []
     gradient, directions = _directions(subject, restated)
-    inverse, whole = subject.factored.inverse, gradient + pull
-    found = [_found(one, rows, inverse, whole) for one, rows in zip(restated, directions, strict=True)]
-    if bool(centre.any()):
-        found.append(_found(TowardsZero(), centre, inverse, whole))
-    shrunken = explained(inverse, whole, core.theta.double()[None]).share
+    parts = [(gradient + pull)[None], core.theta.double()[None], *directions, centre]
+    whole, theta, *others = _measured(subject.factored.inverse, parts)
+    statements: list[Worded] = [*restated, TowardsZero()]
+    found = [_found(one, whole, rows) for one, rows in zip(statements, others, strict=True)]
+    shrunken = explained(whole, theta).share
     told = [one for one in found if one is not None and BETTER * (1 - one.share) < 1 - shrunken]
     return sorted(told, key=lambda one: one.directions)
+
+
+class InMetric(NamedTuple):
+    """Vectors (r, d), and their products with the inverse curvature."""
+
+    rows: Tensor
+    solved: Tensor
 
 
 class Explained(NamedTuple):
@@ -90,30 +97,34 @@ class Explained(NamedTuple):
     coefficients: list[float]
 
 
-def explained(inverse: Solving, whole: Tensor, directions: Tensor) -> Explained:
-    """The coefficients c (q,) for which the decrement of whole (d,) + Σ cⱼ directionsⱼ (q, d) is smallest.
+def explained(whole: InMetric, directions: InMetric) -> Explained:
+    """The coefficients c (q,) for which the decrement of whole (1, d) + Σ cⱼ directionsⱼ (q, d) is smallest.
 
-    >>> from types import SimpleNamespace
-    >>> plain = SimpleNamespace(solve=lambda vectors: SimpleNamespace(vectors=vectors))
-    >>> share, coefficients = explained(plain, torch.tensor([3.0, 4.0]), torch.tensor([[2.0, 0.0]]))
+    >>> whole, direction = torch.tensor([[3.0, 4.0]]), torch.tensor([[2.0, 0.0]])
+    >>> share, coefficients = explained(InMetric(whole, whole), InMetric(direction, direction))
     >>> round(share, 6), coefficients
     (0.36, [-1.5])
     """
-    solved = inverse.solve(torch.cat([whole[None], directions])).vectors
-    gram = directions @ solved[1:].T
+    gram = directions.rows @ directions.solved.T
     size = gram.diagonal().clamp_min(0).sqrt()
     unit = torch.where(size > 0, 1 / size, 0.0)
     inverted = torch.linalg.pinv(unit[:, None] * gram * unit, rtol=SINGULAR, hermitian=True)
-    best = -unit * (inverted @ (unit * (directions @ solved[0])))
-    decrement = float(whole @ solved[0])
-    left = float((whole + best @ directions) @ (solved[0] + best @ solved[1:]))  # added first, because they cancel
-    return Explained(1 - max(0.0, left) / decrement if decrement > 0 else 0.0, best.tolist())
+    best = -unit * (inverted @ (unit * (directions.rows @ whole.solved[0])))
+    decrement = float(whole.rows[0] @ whole.solved[0])
+    rest, solved = (own[0] + best @ others for own, others in zip(whole, directions, strict=True))  # cancel first
+    return Explained(1 - max(0.0, float(rest @ solved)) / decrement if decrement > 0 else 0.0, best.tolist())
 
 
-def _found(statement: Worded, directions: Tensor, inverse: Solving, whole: Tensor) -> OtherStatement | None:
-    share, coefficients = explained(inverse, whole, directions)
+def _measured(inverse: Solving, parts: list[Tensor]) -> list[InMetric]:
+    """All parts by one solve, because each reads the whole factor."""
+    solved = inverse.solve(torch.cat(parts)).vectors.split([len(part) for part in parts])
+    return [InMetric(*pair) for pair in zip(parts, solved, strict=True)]
+
+
+def _found(statement: Worded, whole: InMetric, directions: InMetric) -> OtherStatement | None:
+    share, coefficients = explained(whole, directions)
     words = statement.words(coefficients)
-    return None if words is None else OtherStatement(words, statement.advice, share, len(directions))
+    return None if words is None else OtherStatement(words, statement.advice, share, len(coefficients))
 
 
 def _of_rows(subject: Subject, core: ModuleCore, penalised: bool) -> list[Restated]:
