@@ -24,6 +24,7 @@ from rue.calibrate.left_out.rest import DRAWS, distance
 from rue.checks.at_rest import needed_share
 from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import CHECKS
+from rue.checks.other_statements import InMetric, explained, other_statements
 from rue.checks.subject import Subject
 from rue.checks.training_fit import best_constant
 from rue.core.errors import RueWarning
@@ -247,6 +248,103 @@ def test_a_mean_is_taken_for_a_sum_only_where_the_factor_is_n(times, named):
     told = linear_at_rest(3.0)(3.0 / times).check()["at rest"]
     assert told.light == "red"
     assert ("a mean was taken for a sum" in told.found) == named
+
+
+# other statements
+
+
+def test_coefficients_are_least_squares_in_the_metric_of_the_inverse_curvature():
+    source = torch.Generator().manual_seed(0)
+    root, whole, directions = (torch.randn(size, 7, generator=source).double() for size in (12, 1, 3))
+    H = root.T @ root
+    measured = [InMetric(rows, torch.linalg.solve(H, rows.T).T) for rows in (whole, directions)]
+    found = explained(*measured)
+    factor = torch.linalg.cholesky(H)
+    A, b = (torch.linalg.solve_triangular(factor, rows.T, upper=False) for rows in (directions, whole))
+    wanted = torch.linalg.lstsq(A, -b).solution
+    assert found.coefficients == pytest.approx(wanted[:, 0].tolist(), rel=1e-9)
+    assert found.share == pytest.approx(1 - float((b + A @ wanted).square().sum() / b.square().sum()), rel=1e-9)
+    repeated = InMetric(*(torch.cat([part, part[:1], 0 * part[:1]]) for part in measured[1]))
+    assert explained(measured[0], repeated).share == pytest.approx(found.share, rel=1e-9)
+
+
+def told(name, *, targets=None, loss=None, **said):
+    """The red check of a model at rest, stated otherwise, as its own method and as the default see it."""
+    found = right(name)
+    wrapped = rue.wrap(found.net, loss=loss or found.loss, l2=found.l2, **said)
+    data = (found.X, found.y if targets is None else targets(found.y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RueWarning)
+        auditor = rue.LinearRUE().fit(wrapped, data)
+    return auditor.check()["at rest"]
+
+
+@pytest.mark.parametrize("name", ["linear regression", "regression net"])
+@pytest.mark.parametrize(("factor", "shift"), [(1.1, 0.0), (0.5, 0.0), (1.8, 0.32), (1.0, 0.2)])
+def test_targets_in_other_units_are_named_with_those_of_training(name, factor, shift):
+    check = told(name, targets=lambda y: factor * y + shift)
+    assert check.light == "red"
+    assert f"targets {1 / factor:.4g} times those given" in check.found
+    assert (f"{-shift / factor:+.4g}" in check.found) == (shift != 0)
+
+
+@pytest.mark.parametrize("smoothing", [0.05, 0.3])
+def test_label_smoothing_that_was_trained_with_is_named(smoothing):
+    found, kind = right("three-class net"), KINDS["three-class net"]
+
+    def row_loss(f, y):
+        return nn.functional.cross_entropy(f, y, reduction="none", label_smoothing=smoothing)
+
+    net = train(check_cases.net(kind), found.X, found.y, row_loss, kind.l2)
+    for method in (rue.LinearRUE(), rue.ClassifierRUE()):
+        with pytest.warns(RueWarning, match=f"labels smoothed by {smoothing:g}"):
+            method.fit(rue.wrap(net, loss="cross_entropy", l2=kind.l2), (found.X, found.y))
+    stated = rue.losses.cross_entropy(smoothing)
+    assert rue.LinearRUE().fit(rue.wrap(net, loss=stated, l2=kind.l2), (found.X, found.y)).check().light != "red"
+
+
+@pytest.mark.parametrize("name", ["three-class net", "logistic regression"])
+def test_class_weights_that_were_not_trained_with_are_named_by_their_ratios(name):
+    loss, ratios = (
+        (rue.losses.cross_entropy(0.0, [1.0, 2.0, 0.5]), "1 : 0.5 : 2")
+        if name == "three-class net"
+        else (rue.losses.bernoulli(2.0), "1 : 0.5")
+    )
+    check = told(name, loss=loss)
+    assert check.light == "red"
+    assert f"class weights {ratios} beside" in check.found
+
+
+def test_class_weights_are_found_without_a_penalty_up_to_a_factor():
+    found, kind = right("logistic regression"), KINDS["logistic regression"]
+    net = train(check_cases.net(kind), found.X, found.y, kind.row_loss, 0.0, weight=1 + 2 * found.y)
+    wrapped = rue.wrap(net, loss="bernoulli", l2=0.0)
+    with pytest.warns(RueWarning, match="class weights 1 : 3 beside"):
+        rue.LinearRUE().fit(wrapped, (found.X, found.y))
+
+
+def test_a_penalty_other_than_stated_is_not_called_a_class_weight():
+    for mistake in ("l2 ten times too large", "l2 ten times too small"):
+        assert "class weights" not in WRONG[mistake]("three-class net").check()["at rest"].found
+
+
+def test_a_centre_that_did_not_pull_is_named():
+    check = told("regression net", centre=check_cases.net(KINDS["regression net"]))
+    assert check.light == "red"
+    assert "pulling to zero" in check.found
+
+
+def test_as_many_directions_as_parameters_explain_everything_and_are_never_named():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 1, generator=draw, dtype=torch.float64)
+    net = nn.Linear(1, 1).double()
+    net.weight.data.fill_(0.7), net.bias.data.fill_(0.1)
+    y = x[:, 0] + 0.3 * torch.randn(60, generator=draw, dtype=torch.float64)
+    auditor = rue.LinearRUE().fit(rue.wrap(net, loss="squared_error", l2=0.0), (x, y))
+    (moved,) = [one for one in other_statements(subject(auditor)) if one.directions == 2]
+    assert moved.share == pytest.approx(1.0)
+    assert auditor.check()["at rest"].light == "amber"
+    assert needed_share(2, 2) == float("inf") > needed_share(3, 2) > needed_share(3) > needed_share(30, 2)
 
 
 # estimators and trees

@@ -23,7 +23,9 @@ import cases
 import oracles
 import rue
 from rue.core.curvature import GaussNewton
+from rue.core.errors import DataError
 from rue.core.solve import NoDamping
+from rue.data.rows import training_rows
 
 CASE = cases.softplus()
 N = len(CASE.y)
@@ -167,6 +169,20 @@ class Batches(Dataset):
 class Stream(IterableDataset):
     def __iter__(self):
         return zip(CASE.X, CASE.y, strict=True)
+
+
+class Counted(Stream):
+    def __len__(self):
+        return len(CASE.y)
+
+
+def test_a_long_stream_is_read_only_if_it_says_how_long_it_is(monkeypatch):
+    monkeypatch.setattr("rue.data.loaders.UNCOUNTED", len(CASE.y) - 1)
+    for stream in (Stream(), DataLoader(Stream(), batch_size=4)):
+        with pytest.raises(DataError, match="__len__"):
+            training_rows(stream, CASE.wrap())
+    for stream in (Counted(), DataLoader(Counted(), batch_size=4)):
+        assert training_rows(stream, CASE.wrap())[0].n == len(CASE.y)
 
 
 def swapped(samples):

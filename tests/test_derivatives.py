@@ -106,6 +106,20 @@ def test_weighted_gradients_and_the_gradient_rows_are_adjoint(seed):
     assert float(left) == pytest.approx(float(right), rel=1e-9, abs=1e-12)
 
 
+@every_case
+def test_sums_of_pulled_slopes_are_the_weighted_gradients_of_the_rows(name):
+    case = cases.CASES[name]()
+    model, rows = bound(case, weights_of(case))
+
+    def slopes(predicted, targets):
+        slope = derivatives.loss_gradient(model, predicted, targets)
+        return torch.stack([slope, 2 * slope])
+
+    found = derivatives.pulled_sums(model, rows, slopes)
+    expected = oracles.gradient_matrix(case.module, case.row_loss, case.X, case.y, weights_of(case)).sum(1)
+    np.testing.assert_allclose(found, [expected, 2 * expected], rtol=1e-9, atol=1e-10)
+
+
 def test_a_model_that_cannot_be_vectorised_falls_back_to_a_loop_with_the_same_answer():
     class Branching(torch.nn.Module):
         def __init__(self):

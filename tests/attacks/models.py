@@ -1,6 +1,7 @@
 """Models that are not what they seem."""
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -15,11 +16,12 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, Stand
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, IterableDataset
 
 import rue
 from attacks.attack import Attack, Refused, Right, Warned
 from attacks.kinds import problem, trained
-from rue.core.errors import DataError, ModelError
+from rue.core.errors import DataError, ModelError, SettingError
 
 
 @cache
@@ -628,6 +630,21 @@ def _early(kind: type[torch.optim.Optimizer], steps: int) -> rue.Audit:
     return rue.audit(net, train=(X, y), inputs=X[:9], loss=nn.MSELoss())
 
 
+def _from_zero(steps: int) -> rue.Audit:
+    """Stopping early looks like shrunken targets then, but is not."""
+    X, targets = data()[0], _size()
+    net = made(lambda: nn.Linear(4, 1))
+    for p in net.parameters():
+        p.data.zero_()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with torch.enable_grad():
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (net(X)[:, 0] - targets).square().mean().backward()
+            optimizer.step()
+    return rue.audit(net, train=(X, targets), inputs=X[:9], loss=nn.MSELoss())
+
+
 SOUND = [
     *(
         Attack(f"{kind}, as it should be", lambda kind=kind: trained(kind).audit(), Right("no warning", _silent))
@@ -645,6 +662,14 @@ SOUND = [
         )
     ),
     Attack("A network by AdamW, stopped early", lambda: _early(torch.optim.AdamW, 120), Right("no warning", _silent)),
+    *(
+        Attack(
+            f"A linear model by {steps} steps of gradient descent from zero",
+            lambda steps=steps: _from_zero(steps),
+            Right("no warning", _silent),
+        )
+        for steps in (3, 30)
+    ),
     Attack("A network by Adam, trained long", lambda: _early(torch.optim.Adam, 800), Right("no warning", _silent)),
     Attack(
         "A standardised pipeline of logistic regression with strings as labels",
@@ -658,8 +683,190 @@ SOUND = [
     ),
 ]
 
+# ------------------------------------------------------------------------------------------ stated, and not so
+
+
+@cache
+def rested(loss: Callable[[torch.Tensor], torch.Tensor], outputs: int = 1) -> nn.Module:
+    """A small network at the minimum of a summed loss and ¼‖θ‖², an l2 of a half."""
+    net = made(lambda: Two(outputs=outputs))
+    search = torch.optim.LBFGS(
+        net.parameters(), max_iter=500, tolerance_grad=1e-10, tolerance_change=0.0, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> torch.Tensor:
+        search.zero_grad()
+        value = loss(net(data()[0])) + 0.25 * sum(p.square().sum() for p in net.parameters())
+        value.backward()
+        return value
+
+    with torch.enable_grad():
+        search.step(closure)
+    return net.eval()
+
+
+def _size() -> torch.Tensor:
+    return (data()[1] - data()[1].mean()) / data()[1].std()
+
+
+def _both() -> torch.Tensor:
+    return torch.stack([_size(), data()[0][:, 0] + _size()], 1)
+
+
+def _squares(f: torch.Tensor) -> torch.Tensor:
+    return 0.5 * (f[:, 0] - _size()).square().sum()
+
+
+def _two_squares(f: torch.Tensor) -> torch.Tensor:
+    return 0.5 * (f - _both()).square().sum()
+
+
+def _events(f: torch.Tensor) -> torch.Tensor:
+    return (f[:, 0].exp() - _counts() * f[:, 0]).sum()
+
+
+def _yes(f: torch.Tensor, smoothing: float = 0.0, pos_weight: float = 1.0) -> torch.Tensor:
+    targets, heavy = data()[2] * (1 - smoothing) + smoothing / 2, torch.tensor(pos_weight, dtype=torch.float64)
+    return functional.binary_cross_entropy_with_logits(f[:, 0], targets, pos_weight=heavy, reduction="sum")
+
+
+def _smoothed_yes(f: torch.Tensor) -> torch.Tensor:
+    return _yes(f, smoothing=0.2)
+
+
+RARE = torch.tensor([1.0, 2.5], dtype=torch.float64)
+
+
+def _classes(f: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(f, data()[2], reduction="sum")
+
+
+def _rare(f: torch.Tensor) -> torch.Tensor:
+    """What CrossEntropyLoss(RARE) and a decay of 0.5/n minimise, times a number."""
+    return len(f) * functional.cross_entropy(f, data()[2], RARE)
+
+
+def _said(net: nn.Module, targets: torch.Tensor, loss: Any, **told: Any) -> rue.Audit:
+    return rue.audit(net, train=(data()[0], targets), inputs=data()[0][:9], loss=loss, **{"l2": 0.5, **told})
+
+
+class Scaling(nn.Module):
+    """A copy of it has another scale."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.factor = nn.Linear(4, 1), 2.0
+
+    def __deepcopy__(self, memo):
+        other = Scaling.__new__(Scaling)
+        other.__dict__ = {**copy.deepcopy(self.__dict__, memo), "factor": 1.0}
+        return other
+
+    def forward(self, x):
+        return self.factor * self.inner(x)
+
+
+class TooLong(IterableDataset):
+    """Goes on beyond its length."""
+
+    def __len__(self) -> int:
+        return 160
+
+    def __iter__(self) -> Iterator[Any]:
+        for i in range(100_000):
+            yield data()[0][i % 160], data()[1][i % 160]
+
+
+def fitted_rest(loss: Callable[[torch.Tensor], torch.Tensor], targets: torch.Tensor, name: str) -> rue.Audit:
+    """By the closed form of resampling, for losses that the default does not take."""
+    wrapped = rue.wrap(rested(loss), loss=name, l2=0.5)
+    return rue.LinearRUE().fit(wrapped, (data()[0], targets)).audit(data()[0][:9])
+
+
+def _weights(*weights: float) -> nn.Module:
+    return nn.CrossEntropyLoss(torch.tensor(weights, dtype=torch.float64))
+
+
+STATED = [
+    Attack(
+        "A network's targets are in Fahrenheit, and training had Celsius",
+        lambda: _said(rested(_squares), 1.8 * _size() + 0.32, "squared_error"),
+        Warned(r"at rest with targets 0\.5556 times those given -0\.1778"),
+    ),
+    Attack(
+        "One of two outputs has its targets in other units",
+        lambda: _said(rested(_two_squares, 2), _both() * torch.tensor([1.0, 1.2]), "squared_error"),
+        Warned(r"rest with targets 1 times those given [-+]\S+, 0\.8333 times"),
+    ),
+    Attack(
+        "Counts are given by the pair, and were trained one by one",
+        lambda: fitted_rest(_events, _counts() / 2, "poisson"),
+        Warned("rest with targets 2 times those given"),
+    ),
+    Attack(
+        "Targets of a network are decimal logarithms, and training had natural ones",
+        lambda: _said(rested(_squares), _size() / np.log(10), "squared_error"),
+        Warned("rest with targets 2.303 times those given .logarithms of base 10"),
+    ),
+    Attack(
+        "Labels of yes and no were smoothed in training, and it is not stated",
+        lambda: _said(rested(_smoothed_yes), data()[2].double(), "bernoulli"),
+        Warned(r"rest with labels smoothed by 0\.2"),
+    ),
+    Attack(
+        "Label smoothing is stated, and was not trained with",
+        lambda: _said(rested(_classes, 2), data()[2], nn.CrossEntropyLoss(reduction="sum", label_smoothing=0.2)),
+        Warned("rest with labels smoothed less"),
+    ),
+    Attack(
+        "Class weights were trained with in a mean, and are not stated",
+        lambda: _said(rested(_rare, 2), data()[2], nn.CrossEntropyLoss(), l2=0.5 / 160),
+        Warned(r"rest with class weights 1 : 2\.5 beside"),
+    ),
+    Attack(
+        "Class weights are stated for a mean, and were not trained with",
+        lambda: _said(rested(_classes, 2), data()[2], nn.CrossEntropyLoss(RARE), l2=0.5 / 160),
+        Warned(r"rest with class weights 1 : 0\.4 beside"),
+    ),
+    Attack(
+        "A weight of positives is stated, and was not trained with",
+        lambda: _said(
+            rested(_yes),
+            data()[2].double(),
+            nn.BCEWithLogitsLoss(reduction="sum", pos_weight=torch.tensor(1.3, dtype=torch.float64)),
+        ),
+        Warned(r"rest with class weights 1 : 0\.769 beside"),
+    ),
+    Attack(
+        "A network was pulled to zero, and the centre is stated to be where it started",
+        lambda: _said(rested(_squares), _size(), "squared_error", centre=made(Two)),
+        Warned("rest with the stated penalty, pulling to zero"),
+    ),
+    Attack(
+        "A class weight is infinite",
+        lambda: _said(rested(_classes, 2), data()[2], _weights(1.0, float("inf"))),
+        Refused(SettingError, "class_weight must be finite"),
+    ),
+    Attack(
+        "All class weights are zero",
+        lambda: _said(rested(_classes, 2), data()[2], _weights(0.0, 0.0)),
+        Refused(SettingError, "class_weight must be finite, at least 0 and not all 0"),
+    ),
+    Attack(
+        "A copy of the module has another factor",
+        lambda: fitted(made(Scaling)),
+        Refused(ModelError, "a copy of the module, which audits are made on, has lost 'factor'"),
+    ),
+    Attack(
+        "A stream goes on beyond its length",
+        lambda: rue.LinearRUE().fit(rue.wrap(rested(_squares), loss="squared_error"), DataLoader(TooLong(), 16)),
+        Refused(DataError, "more than 3220 rows, and 160 is its length"),
+    ),
+]
+
 SECTIONS = {
     "Networks that are not what they seem": MODULES,
+    "Statements about training that are not true": STATED,
     "Estimators that are not what they seem": ESTIMATORS,
     "Nothing wrong": SOUND,
 }

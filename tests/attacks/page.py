@@ -19,18 +19,7 @@ SECTIONS: dict[str, list[Attack]] = {
 }
 
 # Found by the independent trials, and not mended yet: tests expect them to fail, the page says so.
-OPEN = frozenset(
-    {
-        "An attribute of the module does not survive a copy",
-        "Targets are in another currency, a tenth higher",
-        "Targets are logarithms of base 2, and training had natural ones",
-        "A class weight is negative",
-        "Labels were smoothed in training, and it is not stated",
-        "A centre is stated, and training was pulled to zero",
-        "Training was pulled to a centre, which is not stated",
-        "A loader reads a stream without an end",
-    }
-)
+OPEN: frozenset[str] = frozenset()
 ATTACKS = [attack for section in SECTIONS.values() for attack in section]
 TRIALS = [a for trial in (trial_a, trial_b, trial_c) for section in trial.SECTIONS.values() for a in section]
 KINDS = {"Refused": "refused", "Warned": "warned of", "Right": "right"}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from scipy.stats import norm
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils import parametrizations, prune
@@ -1556,7 +1557,9 @@ OPTIMIZERS = [
     Attack(
         "Training was pulled to a centre, which is not stated",
         lambda: stated(ridge(20.0, centre=START), loss="squared_error", l2=20.0),
-        Warned("rest|penalty"),
+        Right(
+            "refits with the centre, and the chance of a target to lie in its interval", lambda audit: _unpulled(audit)
+        ),
     ),
     Attack(
         "The centre is of float32",
@@ -1576,6 +1579,26 @@ def _centred(audit: rue.Audit) -> bool:
     A, B = np.c_[X, np.ones(ROWS)], np.c_[new, np.ones(NEW)]
     theta = np.linalg.solve(A.T @ A + 20 * np.eye(5), A.T @ y + 20 * START)
     return np.allclose(audit.std, sandwich(A, A @ theta - y, B, 20.0), rtol=1e-5)
+
+
+def _unpulled(audit: rue.Audit) -> None:
+    """Any gradient is a pull to some centre: none can be warned of. The audit holds, because it is of the tangent.
+
+    The targets' law is that of `table`, so that coverage at each row is a difference of normal probabilities.
+    """
+    X, y, new = (part.numpy() for part in table())
+    A, B = np.c_[X, np.ones(ROWS)], np.c_[new, np.ones(NEW)]
+    source, refits = np.random.default_rng(0), []
+    for _ in range(400):
+        often = np.bincount(source.integers(ROWS, size=ROWS), minlength=ROWS)
+        H = A.T @ (often[:, None] * A) + 20 * np.eye(5)
+        refits.append(B @ np.linalg.solve(H, A.T @ (often * y) + 20 * START))
+    ratio = audit.std / np.std(refits, axis=0)
+    assert 0.75 < ratio.min() < ratio.max() < 1.25, ratio
+    mean, noise = np.sin(new[:, 0]) + new[:, 1] - 0.5 * new[:, 2], 0.4 * np.exp(0.5 * new[:, 3])
+    low, high, _ = audit.interval(0.9)
+    covered = norm.cdf((high - mean) / noise) - norm.cdf((low - mean) / noise)
+    assert 0.8 < covered.mean() < 0.98, covered
 
 
 # ------------------------------------------------------------------------------------------ loaders and datasets

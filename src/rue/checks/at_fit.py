@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from rue.checks.at_rest import at_rest
+from rue.checks.at_rest import at_rest, misstated
 from rue.checks.check import Check
 from rue.checks.check_up import attempted
 from rue.checks.copies import copies
@@ -25,15 +25,19 @@ def warnings_at_fit(subject: Subject) -> list[str]:
 def _made(subject: Subject) -> list[Check]:
     checks = (copies, leak) if subject.own_networks else (copies, leak, mode, training_fit, weights, interpolation)
     made = [check for check in (attempted(check, subject) for check in checks) if isinstance(check, Check)]
+    if not _has_objective(subject):
+        return made
     wrong = any(check.light == "red" for check in made if check.name not in DATA)
-    if wrong or not _tells(subject):
-        return made  # rows that are not those of training are not at rest either
-    rest = attempted(partial(at_rest, other_losses=False), subject)
+    whole = _should_rest(subject) and not wrong  # rows that are not those of training are not at rest either
+    rest = attempted(partial(at_rest, other_losses=False) if whole else misstated, subject)
     return [*made, rest] if isinstance(rest, Check) else made
 
 
-def _tells(subject: Subject) -> bool:
-    """Whether being away from rest would be a mistake, and can be told without factoring anything."""
-    if subject.own_networks or subject.without_objective is not None or subject.inverted is None:
-        return False
+def _has_objective(subject: Subject) -> bool:
+    """Whether there is an objective to be at rest, and its curvature is factored already."""
+    return not subject.own_networks and subject.without_objective is None and subject.inverted is not None
+
+
+def _should_rest(subject: Subject) -> bool:
+    """Whether being away from rest would be a mistake."""
     return subject.needs_rest or not (subject.stated_by_user or subject.may_stop_early)

@@ -4,6 +4,7 @@ from math import inf
 
 from rue.calibrate.left_out.rest import CLOSE, Distance, distance
 from rue.checks.check import Check, Light, Senseless
+from rue.checks.other_statements import other_statements
 from rue.checks.subject import Subject
 from rue.checks.wrong_loss import better_loss
 from rue.core.curvature import GaussNewton
@@ -19,9 +20,9 @@ FACTOR = 1.5  # penalties within this factor of the stated one count as the same
 EQUAL = 1.05  # a factor that is this close to n counts as n
 LIMITS = (
     f"green below {CLOSE} of a typical resampling step: being off then adds a hundredth of its square; red where "
-    f"another penalty, more than {FACTOR} times off, or another loss is at rest here, unless they are an estimator's "
-    "own; distance alone is never red, and amber only where the audit takes the model to be at rest: a net that was "
-    "stopped early is no mistake"
+    f"another penalty, more than {FACTOR} times off, other targets, labels, class weights or centre, or another loss "
+    "are at rest here, unless they are an estimator's own; distance alone is never red, and amber only where the audit "
+    "takes the model to be at rest: a net that was stopped early is no mistake"
 )
 
 
@@ -39,10 +40,7 @@ def at_rest(subject: Subject, other_losses: bool = True) -> Check | str:
             f"the parameters are at rest up to rounding (Newton decrement {away.decrement:.2g}, n = {subject.data.n})"
         )
         return Check(NAME, "green", 0.0, text, LIMITS, "")
-    measured = (
-        f"the parameters are {away.steps:.2g} of a typical resampling step away from rest (Newton decrement "
-        f"{away.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
-    )
+    measured = _measured(away, subject)
     if not subject.stated_by_user:  # loss and penalty were read from an estimator: they cannot be misstated
         if away.steps <= CLOSE or (subject.may_stop_early and not subject.needs_rest):
             return _check("green", away, measured, "")
@@ -50,6 +48,9 @@ def at_rest(subject: Subject, other_losses: bool = True) -> Check | str:
     other = _other_penalty(away, subject) if away.steps > WORTH else None
     if other and away.share >= ALL:
         return _check("red", away, f"{measured}; they are at rest under {other}", _PENALTY_ADVICE)
+    restated = misstated(subject)
+    if isinstance(restated, Check):
+        return restated
     named = better_loss(subject, away.steps, CLOSE) if other_losses and away.steps > WORTH else None
     if named is not None:
         text = f"under loss={named.name!r} with the same penalty they are {named.steps:.2g} of a step away"
@@ -68,6 +69,40 @@ def at_rest(subject: Subject, other_losses: bool = True) -> Check | str:
     return (
         _check("green", away, measured, "") if away.steps <= CLOSE else _check("amber", away, measured, _AMBER_ADVICE)
     )
+
+
+def misstated(subject: Subject) -> Check | str:
+    """Red where the parameters are at rest with other targets, labels, class weights or another centre than stated.
+
+    Nothing is said of parameters that are not at rest at all, as those of a net that was stopped early.
+    """
+    likely = [one for one in other_statements(subject) if one.share >= ALL]
+    free = _free(subject) if likely else 0.0
+    other = next((one for one in likely if one.share >= needed_share(free, one.directions)), None)
+    if other is None:
+        return "no other statement about targets, labels or the centre has the parameters at rest"
+    away = distance(subject.model, subject.reweighted, subject.factored.inverse)
+    if away.steps <= WORTH:
+        return "the parameters are at rest"
+    return _check("red", away, f"{_measured(away, subject)}; they are at rest with {other.words}", other.advice)
+
+
+def _measured(away: Distance, subject: Subject) -> str:
+    return (
+        f"the parameters are {away.steps:.2g} of a typical resampling step away from rest (Newton decrement "
+        f"{away.decrement:.2g}, n = {subject.data.n}, d = {subject.model.theta.numel()})"
+    )
+
+
+def _free(subject: Subject) -> float:
+    """The dimensions that gradients of re-weighted rows have, in the metric of the inverse curvature; at most d.
+
+    Those of a network whose units are dead, or of logits that only differ, have fewer than it has parameters. Of b
+    independent vectors in d dimensions (tr K)²/tr K², K their inner products, is about b·d/(b + d).
+    """
+    inner = subject.reweighted.drawn @ subject.steps.T
+    spread, b = float(inner.trace() ** 2 / inner.square().sum()), len(inner)
+    return min(float(subject.model.theta.numel()), spread * b / (b - spread) if spread < b else inf)
 
 
 _PENALTY_ADVICE = (
@@ -117,15 +152,17 @@ def _alike(factor: float, other: float, within: float) -> bool:
     return 1 / within <= factor / other <= within
 
 
-def needed_share(d: int) -> float:
-    """The share that a random direction among d explains with a probability of `CHANCE`; at least `ALONG`.
+def needed_share(d: float, directions: int = 1) -> float:
+    """The share that random directions among d explain with a probability of `CHANCE`; at least `ALONG`.
 
     >>> needed_share(1), round(needed_share(3), 3), needed_share(100)
     (inf, 0.998, 0.9)
     """
     from scipy.stats import beta
 
-    return inf if d == 1 else max(ALONG, float(beta.isf(CHANCE, 0.5, (d - 1) / 2)))
+    if d <= directions:
+        return inf
+    return max(ALONG, float(beta.isf(CHANCE, directions / 2, (d - directions) / 2)))
 
 
 def _check(light: Light, away: Distance, measured: str, advice: str) -> Check:

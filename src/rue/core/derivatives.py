@@ -161,6 +161,18 @@ def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> 
     return total
 
 
+def pulled_sums(model: Objective, data: TrainingSet, cotangents: Callable[[Tensor, Any], Tensor]) -> Tensor:
+    """Σᵢ wᵢ Jᵢᵀ uᵢ for each of r cotangents (r, c, k), which are made of outputs and targets: (r, d) in float64."""
+    total = torch.zeros((), dtype=torch.float64, device=model.theta.device)
+    for part in (part for batch in data.batches() for part in _chunks(batch, 16 * _chunk_rows(model, FEW))):
+        with torch.enable_grad():
+            theta = model.theta.detach().requires_grad_()
+            predicted = model.predict(theta, part.inputs)
+            rows = part.weight[:, None] * cotangents(predicted.detach(), part.targets)
+            total = total + _pull_many(predicted, theta, rows.to(predicted)).detach().double()
+    return total
+
+
 def hessian_product(model: Objective, data: TrainingSet, vectors: Tensor) -> Tensor:
     """∇²(Σᵢ ℓᵢ) times every row of (r, d), in float64."""
 

@@ -1,8 +1,6 @@
 """Reads training rows and audited inputs from arrays, tensors, frames, datasets and loaders, the same on every pass."""
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data import DataLoader, Dataset
 
 from rue.core.concepts import Batch, Inputs
 from rue.core.errors import DataError, ShapeError
@@ -18,13 +16,13 @@ from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.row_order import refuse_another_order
 from rue.core.schema import fitted_schema
+from rue.data.loaders import drawn, fetched, row_numbers
 from rue.data.raw_print import raw_print
 from rue.data.units import resampling_units, weights
 from rue.models.admission import admit, admit_again, admit_labels
 
 BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
-ENDLESS = 20  # batches drawn for each row of a dataset, from which on a sampler is taken to have no end
 LOOKED_AT = 50  # rows that are read twice
 LABELS = ("labels", "label")  # keys of the targets in a batch that is a dict
 
@@ -130,9 +128,9 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
 def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:
     """Audited inputs in batches that fit in memory; the targets of a loader or a dict are ignored."""
     if isinstance(inputs, Dataset | DataLoader):
-        batches, collate, dataset = _drawn(inputs)
+        batches, collate, dataset = drawn(inputs)
         for indices in _in_order(batches, inputs):
-            batch = _fetch(dataset, collate, indices)
+            batch = fetched(dataset, collate, indices)
             batch = batch[0] if isinstance(batch, tuple | list) and len(batch) in (1, 2) else batch
             yield model.read(_without_labels(batch))
         if not batches:
@@ -159,7 +157,7 @@ def _refuse_masked(table: Any) -> None:
 
 def _in_order(batches: list[list[Any]], loader: Any) -> list[list[Any]]:
     """The same rows in the order of the dataset, so that every result can be told its row; refuses to drop some."""
-    numbers = _row_numbers(batches)
+    numbers = row_numbers(batches)
     if getattr(loader, "drop_last", False) and numbers is not None and len(set(numbers)) < len(loader.dataset):
         raise DataError(
             f"this loader drops its last batch, and so {len(loader.dataset) - len(set(numbers))} of "
@@ -215,7 +213,7 @@ def _open_loader(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[t
     source = data.X
     if model.family.coupled:
         raise DataError("the loss of a row depends on all others, so that they are read together; give arrays (X, y)")
-    batches, collate, dataset = _drawn(source)
+    batches, collate, dataset = drawn(source)
     read = partial(_read_batches, batches, collate, dataset)
     counts = []
     for first, second in zip(read(model), read(model), strict=True):
@@ -224,7 +222,7 @@ def _open_loader(data: Data, model: Model) -> tuple[Callable[[Model], Iterator[t
         if _length(first[0]) != _length(first[1]):
             raise ShapeError(f"a batch has {_length(first[0])} inputs and {_length(first[1])} targets")
         counts.append(_length(first[0]))
-    flat = _row_numbers(batches)
+    flat = row_numbers(batches)
     if flat is not None and len(flat) == sum(counts):
         return read, torch.tensor(flat, dtype=torch.long), len(dataset)
     ordered = flat is None or flat == sorted(flat)
@@ -240,81 +238,8 @@ def _read_batches(
     batches: list[list[Any]], collate: Callable[[list[Any]], Any], dataset: Any, bound: Model
 ) -> Iterator[tuple[Inputs, Any]]:
     for indices in batches:
-        inputs, targets = _pair(_fetch(dataset, collate, indices))
+        inputs, targets = _pair(fetched(dataset, collate, indices))
         yield bound.read(inputs), bound.read_targets(targets)
-
-
-def _row_numbers(batches: list[list[Any]]) -> list[int] | None:
-    """The number of every row that is read; None where the dataset is not indexed by numbers."""
-    flat = [i for indices in batches for index in indices for i in (index if isinstance(index, list) else [index])]
-    try:
-        return [operator.index(index) for index in flat]  # also of NumPy and of tensors
-    except TypeError:
-        return None
-
-
-def _drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], Any]:
-    """Draw a loader's indices once, whatever its sampler, and leave its generators as they were."""
-    if isinstance(source, DataLoader) and isinstance(source.dataset, IterableDataset):
-        with _generators_untouched(source):
-            stream = list(source)  # a stream has no row numbers, so it is kept in memory in its order
-        return [[i] for i in range(len(stream))], operator.itemgetter(0), stream
-    if isinstance(source, IterableDataset):
-        stream = [source_item for source_item in source]  # noqa: C416  list() would ask for a length
-        return [list(range(len(stream)))], default_collate, stream
-    if isinstance(source, DataLoader):
-        with _generators_untouched(*_samplers(source)):
-            if source.batch_sampler is None:  # the dataset itself yields batches
-                return (
-                    [[index] for index in source.sampler],
-                    partial(_collated, source.collate_fn),
-                    source.dataset,
-                )
-            return _finite(source.batch_sampler, source.dataset), source.collate_fn, source.dataset
-    if not hasattr(source, "__len__"):
-        raise DataError(f"{type(source).__name__} has no length; give a Dataset with __len__ or a DataLoader")
-    n = len(source)
-    return [list(range(a, min(a + 256, n))) for a in range(0, n, 256)], default_collate, source
-
-
-def _collated(collate: Callable[[Any], Any], items: list[Any]) -> Any:
-    """The one item, a whole batch, as the loader's own function makes it."""
-    return collate(items[0])
-
-
-def _finite(sampler: Any, dataset: Any) -> list[list[Any]]:
-    """The batches of row numbers that a sampler draws; raises if it does not come to an end."""
-    most = ENDLESS * max(1, len(dataset)) + ENDLESS
-    batches: list[list[Any]] = []
-    for indices in sampler:
-        batches.append(list(indices))
-        if len(batches) > most:
-            raise DataError(
-                f"the sampler has drawn more than {most} batches from {len(dataset)} rows and has no end; give the "
-                "audit a loader that reads every row once"
-            )
-    return batches
-
-
-def _samplers(owner: Any) -> list[Any]:
-    """A loader, its samplers, and their samplers."""
-    inner = [getattr(owner, name, None) for name in ("sampler", "batch_sampler")]
-    return [owner, *(sampler for part in inner if part is not None for sampler in _samplers(part))]
-
-
-@contextmanager
-def _generators_untouched(*owners: Any) -> Iterator[None]:
-    generators = [g for g in (getattr(owner, "generator", None) for owner in owners) if g is not None]
-    states = [g.get_state() for g in generators]
-    try:
-        yield
-    finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
-
-
-def _fetch(dataset: Any, collate: Callable[[list[Any]], Any], indices: list[Any]) -> Any:
-    return collate([dataset[index] for index in indices])
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:

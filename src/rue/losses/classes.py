@@ -23,8 +23,8 @@ def bernoulli(pos_weight: float | Sequence[float] = 1.0) -> Loss:
     tensor([0.6931])
     """
     weight = torch.as_tensor(pos_weight, dtype=torch.float64)
-    if weight.dim() > 1 or not bool((weight > 0).all()):
-        raise SettingError(f"pos_weight must be above 0, what a positive row counts, got {pos_weight}")
+    if weight.dim() > 1 or not bool(((weight > 0) & weight.isfinite()).all()):
+        raise SettingError(f"pos_weight must be above 0 and finite, what a positive row counts, got {pos_weight}")
     value, fit_targets, hessian = (
         partial(part, weight=weight) for part in (_yes_or_no, _shares_of_yes, _yes_or_no_hessian)
     )
@@ -58,6 +58,11 @@ def cross_entropy(label_smoothing: float = 0.0, class_weight: Sequence[float] | 
     if not 0 <= label_smoothing < 1:
         raise SettingError(f"label_smoothing must be at least 0 and below 1, got {label_smoothing}")
     weight = None if class_weight is None else torch.as_tensor(class_weight, dtype=torch.float64)
+    if weight is not None and not bool(((weight >= 0) & weight.isfinite()).all() and (weight > 0).any()):
+        raise SettingError(
+            "class_weight must be finite, at least 0 and not all 0, what a row of each class counts, got "
+            f"{class_weight}"
+        )
     rule = _CrossEntropy(label_smoothing, weight)
     return Loss("cross_entropy", rule.value, Family(decision="largest"), rule.fit_targets, rule.hessian)
 
