@@ -33,7 +33,7 @@ from rue.core.classify import averaged, epistemic, flip_probability, probability
 from rue.core.concepts import Decision, Facts, Inputs
 from rue.core.derivatives import input_chunks, outputs
 from rue.core.errors import DataError, InputError, ModelError, RueError, RueWarning, SettingError
-from rue.core.memory import derivatives_kept
+from rue.core.memory import audited_kept, derivatives_kept
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.progress import track
@@ -330,7 +330,8 @@ class Auditor:
 
     def _assess(self, inputs: Inputs) -> Assessment:
         try:
-            assessment = self.assess(self.model, inputs)
+            with audited_kept(inputs):
+                assessment = self.assess(self.model, inputs)
         except (RuntimeError, TypeError, IndexError) as error:
             shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves(inputs))
             raise ModelError(

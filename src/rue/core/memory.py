@@ -53,6 +53,16 @@ def derivatives_kept(data: TrainingSet) -> Iterator[None]:
 
 
 @contextmanager
+def audited_kept(inputs: Inputs) -> Iterator[None]:
+    """Compute derivatives of these inputs once per model inside this block."""
+    token = _audited.set(_Inputs(leaves(inputs)[0]))
+    try:
+        yield
+    finally:
+        _audited.reset(token)
+
+
+@contextmanager
 def reading(data: TrainingSet, part: Batch) -> Iterator[None]:
     """Declare that derivatives of these inputs, taken inside this block, belong to these training rows."""
     store = _open.get()
@@ -68,6 +78,9 @@ def reading(data: TrainingSet, part: Batch) -> Iterator[None]:
 
 def kept(kind: Kind, model: Objective, inputs: Inputs, make: Callable[[], Tensor]) -> Tensor:
     """The derivatives of the rows that are being read: cached ones if there are any, else those `make` computes."""
+    audited = _audited.get()
+    if audited is not None and leaves(inputs)[0] is audited.first:
+        return audited.of(kind, model, make)
     store = _open.get()
     if store is None or store.part is None or leaves(inputs)[0] is not leaves(store.part.inputs)[0]:
         return make()
@@ -116,4 +129,18 @@ class _Store:
         return True
 
 
+@dataclass
+class _Inputs:
+    """The derivatives of one batch of inputs."""
+
+    first: Tensor  # its first tensor, by which it is known
+    parts: dict[tuple[Kind, int], tuple[Objective, Tensor]] = field(default_factory=dict)
+
+    def of(self, kind: Kind, model: Objective, make: Callable[[], Tensor]) -> Tensor:
+        if (kind, id(model)) not in self.parts:
+            self.parts[kind, id(model)] = (model, make())
+        return self.parts[kind, id(model)][1]
+
+
+_audited: ContextVar[_Inputs | None] = ContextVar("rue_audited_derivatives", default=None)
 _open: ContextVar[_Store | None] = ContextVar("rue_kept_derivatives", default=None)

@@ -34,10 +34,11 @@ from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarni
 from rue.core.influence import Meat
 from rue.core.memory import derivatives_kept
 from rue.core.model import Model
+from rue.core.nested import take
 from rue.core.resample import untouched
 from rue.core.solve.choice import WANTED, Inverted, check_parts, invert, too_large
 from rue.core.solve.projection import Projection
-from rue.core.solve.sketch import Sketch
+from rue.core.solve.sketch import affordable
 from rue.data.cells import SeenCells
 from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens
@@ -258,15 +259,23 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
         rows, bound = training_rows(data, model)
         solver, warned = settings.solver, []
         if solver is None and project and too_large(bound, rows):
-            solver = Projection() if bound.objective.sketched is None else Sketch()
+            solver = _for_many(bound, rows)
             warned.append(
                 f"{bound.theta.numel()} parameters and {rows.n} rows are too many for an exact solve: the audit looks "
-                f"along at most {solver.size} directions; give solver= to choose how many, as in {solver!r}"
+                f"along directions of the gradients alone, as with solver={solver!r}; give a larger one for more digits"
             )
             warnings.warn(warned[0], RueWarning, stacklevel=4)
         with derivatives_kept(rows):
             audited = bound if solver is None else bound.seen_by(solver, rows)
             yield Fitting(method, settings, audited, rows, started, warned)
+
+
+def _for_many(model: Model, rows: Rows) -> Solver:
+    """A solver for more parameters and rows than can be solved for exactly."""
+    if model.objective.sketched is None:
+        return Projection()
+    k = outputs(model, take(next(rows.batches()).inputs, slice(0, 2))).shape[1]
+    return affordable(rows.n * k, model.theta.device)
 
 
 def left_out_noise(slope: Array, weight: Array) -> Array:

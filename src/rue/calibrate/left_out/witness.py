@@ -38,6 +38,8 @@ MIXES = (  # shares of a linear, a wide and a narrow radial kernel
 )
 NARROW = 4.0  # times the inverse width of the wide kernel, whose squared width is the median squared distance
 STRENGTHS = tuple(10.0**power for power in range(-6, 3))  # of the penalties that kernels are compared under
+WIDE = 256  # columns from which on distances are computed by a product of matrices
+ROUNDING = 1e-12  # of the squared lengths of two rows: a smaller distance is none
 LIMIT = 1 - 1e-9  # largest leverage, to avoid a division by zero
 
 
@@ -161,7 +163,11 @@ def codes_of(model: Objective, targets: Any, k: int) -> Tensor:
 
 def squared_distance(a: Tensor, b: Tensor) -> Tensor:
     """Squared distances (c, w), exactly zero between equal rows, so that the order of rows never matters."""
-    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
+    if a.shape[1] <= WIDE:
+        return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square()
+    size = a.square().sum(1)[:, None] + b.square().sum(1)
+    apart = size - 2 * a @ b.T
+    return torch.where(apart > ROUNDING * size, apart, 0.0)  # a product of matrices rounds, and is many times faster
 
 
 def _best_kernel(points: Tensor, codes: Tensor, weight: Tensor, most: int) -> Kernel:
