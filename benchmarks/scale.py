@@ -1,7 +1,7 @@
 """Large networks: what a fit and an audit cost, as shares of one epoch of training on the same machine.
 
-`python benchmarks/scale.py NAME ... [--rows N] [--size R] [--out FILE]`, on a GPU where there is one. Weights are random but
-for a few steps of training, and data are simulated: only cost is measured here, fidelity in `benchmarks/fidelity.py`.
+`python benchmarks/scale.py NAME ... [--rows N] [--size R] [--out FILE]`, on a GPU where there is one. Weights are random
+but for a few steps of training, and data are simulated: only cost is measured here.
 """
 
 import argparse
@@ -182,7 +182,7 @@ def measured(name: str, count: int | None, method: str, size: int | None) -> dic
         "audit_epochs": audit / epoch * count / audited,
         "audit_rows_per_s": audited / audit,
         "memory_gib": torch.cuda.max_memory_allocated() / 2**30 if DEVICE == "cuda" else None,
-        "coordinates": result.facts.get("sketched_to"),
+        "coordinates": result.facts.get("projected_to"),
         "read_off_layers": result.facts.get("read_off_layers"),
         "whole_gradients": result.facts.get("whole_gradients"),
         "device": torch.cuda.get_device_name() if DEVICE == "cuda" else platform.machine(),

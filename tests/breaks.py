@@ -58,6 +58,7 @@ FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
 CHECKS = "tests/test_checks.py"
+SKETCH = "tests/test_sketch.py"
 TRAINED_ROWS = "tests/test_rows_of_training.py"
 RECIPES = "tests/test_recipes.py"
 SOURCES = "tests/test_left_out_sources.py"
@@ -128,8 +129,8 @@ BREAKS = [
     Break(
         "example weights ignored",
         "core/derivatives.py",
-        "part.weight.unsqueeze(-1) * gradients",
-        "1.0 * gradients",
+        "part.weight.unsqueeze(-1) * _loss_gradients(",
+        "1.0 * _loss_gradients(",
         SANDWICH,
     ),
     Break("noise divided by n − 1", "methods/fitting.py", "/ float(data.weight.sum())", "/ (data.n - 1)", ALGORITHM),
@@ -1550,6 +1551,34 @@ BREAKS = [
         "known[:, :-1] < NEARER**2 * known[:, 1:]",
         "known[:, :-1] < NEARER * known[:, 1:]",
         TRAINED_ROWS,
+    ),
+    Break(
+        "groups of a sketch that do not add up to one",
+        "models/torch/blocks.py",
+        "share = grouping.groups**0.25",
+        "share = grouping.groups**0.0",
+        SKETCH,
+    ),
+    Break(
+        "rows of a joined axis taken for positions",
+        "models/torch/layer_sketch.py",
+        "if not float((values - wanted).norm()) <= AGREE * size:",
+        "if float((values - wanted).norm()) < 0:",
+        SKETCH,
+    ),
+    Break(
+        "the penalty of a sketch pulls to where it stands",
+        "core/solve/sketch.py",
+        "coordinates.project(away).to(core.theta),",
+        "0 * coordinates.project(away).to(core.theta),",
+        SKETCH,
+    ),
+    Break(
+        "a token of padding with a gradient",
+        "models/torch/tapped_layers.py",
+        "(input != padding_idx % len(weight))",
+        "(input == input)",
+        SKETCH,
     ),
     Break(
         "a rare class that is met by chance",

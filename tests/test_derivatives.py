@@ -331,7 +331,7 @@ def test_every_training_row_is_read_once_and_under_its_own_number(monkeypatch, p
     case = cases.convolution()
     loader = DataLoader(TensorDataset(case.X, case.y), batch_size=batch_size)
     rows, model = training_rows(rue.Data(loader, weight=weights_of(case)), case.wrap())
-    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 8 * 58 * 2 * at_once)
+    monkeypatch.setattr("rue.core.chunks.CHUNK_BYTES", 8 * 58 * 2 * at_once)
     wanted = oracles.output_jacobian(case.module, case.X)
     if parts is derivatives.gradient_batches:
         wanted = oracles.gradient_matrix(case.module, case.row_loss, case.X, case.y, weights_of(case)).T

@@ -12,7 +12,7 @@ from torch import nn
 import cases
 import rue
 from rue.calibrate.left_out.tangent import at_own
-from rue.core import derivatives, memory
+from rue.core import chunks, derivatives, memory
 from rue.core.derivatives import gradient_batches, jacobian_batches
 from rue.core.memory import derivatives_kept
 from rue.core.solve import Projection
@@ -152,7 +152,7 @@ def test_all_rows_are_kept_or_none(most, share, passes, made, monkeypatch):
     needed = 8 * len(X) * bound.theta.numel()
     monkeypatch.setattr(memory, "MOST", int(most * needed))
     monkeypatch.setattr(memory, "SHARE", share)
-    monkeypatch.setattr(derivatives, "CHUNK_BYTES", 8 * 7 * bound.theta.numel())  # seven rows at a time
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 8 * 7 * bound.theta.numel())  # seven rows at a time
     with derivatives_kept(rows):
         first, second, third = (torch.cat([J for _, J in jacobian_batches(bound, rows)]) for _ in range(3))
     assert made["Jacobian"] == passes * len(X)

@@ -427,7 +427,7 @@ def test_the_residual_of_left_out_rows_is_that_of_the_worst_batch(residuals):
 @pytest.mark.parametrize("gone", [[0], [3], [0, 7, 8, 19], [5, 14, 15]])
 def test_rows_left_out_together_move_the_parameters_to_those_of_a_refit(k, gone, monkeypatch):
     """Least squares with a penalty: one step is exact. The rows are read in several pieces."""
-    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 8 * k * 3 * 5)
+    monkeypatch.setattr("rue.core.chunks.CHUNK_BYTES", 8 * k * 3 * 5)
     rng = np.random.default_rng(k)
     design, y, weight = rng.normal(size=(20, k, 3)), rng.normal(size=(20, k)), rng.uniform(0.5, 2.0, size=20)
     theta = ridge(design, y, weight, 0.4)

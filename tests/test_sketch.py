@@ -240,4 +240,4 @@ def test_a_network_that_is_too_large_is_read_once(digits, monkeypatch):
     read.clear()
     assert auditor.audit(X[400:500]).score.shape == (100,)
     assert sum(read) == 100
-    assert auditor.facts["sketched_to"] <= 800
+    assert auditor.facts["projected_to"] <= 800

@@ -253,7 +253,7 @@ def test_the_dual_form_streams_its_rows_where_they_do_not_fit(monkeypatch, at_on
     curvature = curvature_of("convolution")
     vectors = torch.randn(3, 58, generator=generator(1), dtype=torch.float64)
     monkeypatch.setattr("rue.solve.dual.free_bytes", lambda _: 16 * 8 * 58 * 5)
-    monkeypatch.setattr("rue.core.derivatives.CHUNK_BYTES", 8 * 58 * 2 * at_once)
+    monkeypatch.setattr("rue.core.chunks.CHUNK_BYTES", 8 * 58 * 2 * at_once)
     inverse = Dual().factor(curvature, 0.2)
     assert [len(block) for block in inverse.rows()] == lengths
     solved, residual = inverse.solve(vectors)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev, jvp, vjp, vmap
 
+from rue.core.chunks import chunk_rows, chunks
 from rue.core.concepts import Batch, Coupling, Inputs, Mapping, Objective, Predictor, TrainingSet
 from rue.core.errors import DerivativeError, NumericalError
 from rue.core.memory import kept, reading
@@ -18,10 +19,6 @@ from rue.core.nested import leaves, map_leaves, take
 from rue.core.process import forward_mode, ignoring, undivided
 from rue.core.progress import track
 
-CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the processor's cache
-CUDA_CHUNK_BYTES = 2**28  # the same on a GPU, which is faster with larger pieces
-WIDE_ROW_BYTES = 2**20  # from this size on, a row of the Jacobian does not fit the cache,
-WIDE_CHUNK_BYTES = 2**26  # and larger chunks cost less per row
 FEW = 16  # number of outputs up to which a closed-form Jacobian is the cheapest way to compute Jᵀu
 SLOWER = (  # warnings of torch itself
     "There is a performance drop",  # the numbers are right, only slower
@@ -31,9 +28,15 @@ VECTORS = 32  # in one block of curvature products: 8 to 32 were the fastest
 
 
 def outputs(model: Predictor, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
-    """Outputs (c, k), at the model's own parameters unless `theta` is given."""
+    """Outputs (c, k), at the model's own parameters unless `theta` is given; in halves where memory runs out."""
     with torch.no_grad():
-        return model.predict(model.theta if theta is None else theta, inputs)
+        try:
+            return model.predict(model.theta if theta is None else theta, inputs)
+        except torch.OutOfMemoryError:
+            half = len(leaves(inputs)[0]) // 2
+            if half == 0 or model.family.coupled:
+                raise
+    return torch.cat([outputs(model, take(inputs, part), theta) for part in (slice(0, half), slice(half, None))])
 
 
 def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
@@ -136,7 +139,7 @@ def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
     """Training rows with their output Jacobians (c, k, d), in chunks that fit in memory."""
     for batch in track("Jacobians", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
-        for part in _chunks(batch, _chunk_rows(model, k)):
+        for part in chunks(batch, chunk_rows(model, k)):
             with reading(data, part):
                 yield part, jacobian(model, part.inputs)
 
@@ -148,7 +151,7 @@ def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
         return
     for batch in track("gradients", data.batches()):
         k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
-        for part in _chunks(batch, _chunk_rows(model, k if k <= FEW else 1)):  # up to FEW outputs Jacobians are made
+        for part in chunks(batch, chunk_rows(model, k if k <= FEW else 1)):  # up to FEW outputs Jacobians are made
             with reading(data, part):
                 yield part, part.weight.unsqueeze(-1) * _loss_gradients(model, part).double()
 
@@ -164,7 +167,7 @@ def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> 
 def pulled_sums(model: Objective, data: TrainingSet, cotangents: Callable[[Tensor, Any], Tensor]) -> Tensor:
     """Σᵢ wᵢ Jᵢᵀ uᵢ for each of r cotangents (r, c, k), which are made of outputs and targets: (r, d) in float64."""
     total = torch.zeros((), dtype=torch.float64, device=model.theta.device)
-    for part in (part for batch in data.batches() for part in _chunks(batch, 16 * _chunk_rows(model, FEW))):
+    for part in (part for batch in data.batches() for part in chunks(batch, 16 * chunk_rows(model, FEW))):
         with torch.enable_grad():
             theta = model.theta.detach().requires_grad_()
             predicted = model.predict(theta, part.inputs)
@@ -218,8 +221,8 @@ def _summed_products(
 ) -> Tensor:
     """Add products over rows, a block of vectors at a time: memory holds the hidden layers once for each vector."""
     total = torch.zeros_like(vectors, dtype=torch.float64)
-    rows = data.n if model.family.coupled else max(64, 16 * _chunk_rows(model, VECTORS))  # d is wider than any layer
-    for part in (part for batch in data.batches() for part in _chunks(batch, rows)):
+    rows = data.n if model.family.coupled else max(64, 16 * chunk_rows(model, VECTORS))  # d is wider than any layer
+    for part in (part for batch in data.batches() for part in chunks(batch, rows)):
         with torch.enable_grad():
             multiply = products(part)
             for start in range(0, len(vectors), VECTORS):
@@ -374,27 +377,11 @@ def _each_row(inputs: Inputs) -> Iterator[Inputs]:
         yield take(inputs, slice(i, i + 1))
 
 
-def _chunk_rows(model: Objective, vectors: int) -> int:
-    """How many rows to process at once, if each needs this many vectors of d float64 numbers."""
-    row = max(1, 8 * vectors * model.theta.numel())
-    if model.theta.device.type != "cpu":
-        return max(1, CUDA_CHUNK_BYTES // row)
-    return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)
-
-
-def _chunks(batch: Batch, size: int) -> Iterator[Batch]:
-    length = batch.rows.stop - batch.rows.start
-    for a in range(0, length, size):
-        part = slice(a, min(a + size, length))
-        rows = slice(batch.rows.start + part.start, batch.rows.start + part.stop)
-        yield Batch(take(batch.inputs, part), take(batch.targets, part), batch.weight[part], rows)
-
-
 def input_chunks(model: Objective, inputs: Inputs) -> Iterator[Inputs]:
     """Cut a batch of inputs so that its Jacobian fits in memory."""
     k = outputs(model, take(inputs, slice(0, 2))).shape[
         1
     ]  # two rows, because some models drop the axis of a single row
-    size = _chunk_rows(model, k)
+    size = chunk_rows(model, k)
     for a in range(0, len(leaves(inputs)[0]), size):
         yield take(inputs, slice(a, a + size))

@@ -55,7 +55,7 @@ def derivatives_kept(data: TrainingSet) -> Iterator[None]:
 @contextmanager
 def audited_kept(inputs: Inputs) -> Iterator[None]:
     """Compute derivatives of these inputs once per model inside this block."""
-    token = _audited.set(_Inputs(leaves(inputs)[0]))
+    token = _audited.set(_AuditedRows(leaves(inputs)[0]))
     try:
         yield
     finally:
@@ -130,7 +130,7 @@ class _Store:
 
 
 @dataclass
-class _Inputs:
+class _AuditedRows:
     """The derivatives of one batch of inputs."""
 
     first: Tensor  # its first tensor, by which it is known
@@ -142,5 +142,5 @@ class _Inputs:
         return self.parts[kind, id(model)][1]
 
 
-_audited: ContextVar[_Inputs | None] = ContextVar("rue_audited_derivatives", default=None)
+_audited: ContextVar[_AuditedRows | None] = ContextVar("rue_audited_derivatives", default=None)
 _open: ContextVar[_Store | None] = ContextVar("rue_kept_derivatives", default=None)

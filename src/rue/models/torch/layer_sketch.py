@@ -81,7 +81,7 @@ class LayerSketch:
     def describe(self) -> Facts:
         """How many parameters were read off layers, and how many had their gradients taken whole."""
         read = sum(place.numel for place in self.tapped)
-        return {"sketched_to": self.size, "read_off_layers": read, "whole_gradients": self.generic}
+        return {"projected_to": self.size, "read_off_layers": read, "whole_gradients": self.generic}
 
     def jacobian(self, inputs: Inputs) -> Tensor:
         """∂f/∂z (c, k, r), in pieces of rows whose hidden layers fit in memory; smaller ones if they do not."""
@@ -205,7 +205,8 @@ class _Found:
 
     def positions(self, place: Place) -> int:
         """The number of positions of a row that a layer is used at, as pixels or tokens; the most of all uses."""
-        sizes = [prod(use.shape) // (MORE * place.shape[0]) for use in self.seen.uses if use.place == place]
+        a, _ = lengths(place, self.seen.vectors.get(place, False))
+        sizes = [prod(use.shape) // (MORE * a) for use in self.seen.uses if use.place == place]
         return max((1, *sizes))
 
     def used(self, parameter: Place) -> bool:

@@ -1,0 +1,28 @@
+"""How many rows are processed at once, so that derivatives of them fit in memory."""
+
+from collections.abc import Iterator
+
+from rue.core.concepts import Batch, Mapping
+from rue.core.nested import take
+
+CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the processor's cache
+CUDA_CHUNK_BYTES = 2**28  # the same on a GPU, which is faster with larger pieces
+WIDE_ROW_BYTES = 2**20  # from this size on, a row of the Jacobian does not fit the cache,
+WIDE_CHUNK_BYTES = 2**26  # and larger chunks cost less per row
+
+
+def chunk_rows(model: Mapping, vectors: int) -> int:
+    """How many rows to process at once, if each needs this many vectors of d float64 numbers."""
+    row = max(1, 8 * vectors * model.theta.numel())
+    if model.theta.device.type != "cpu":
+        return max(1, CUDA_CHUNK_BYTES // row)
+    return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)
+
+
+def chunks(batch: Batch, size: int) -> Iterator[Batch]:
+    """Cut a batch into parts of at most `size` rows."""
+    length = batch.rows.stop - batch.rows.start
+    for a in range(0, length, size):
+        part = slice(a, min(a + size, length))
+        rows = slice(batch.rows.start + part.start, batch.rows.start + part.stop)
+        yield Batch(take(batch.inputs, part), take(batch.targets, part), batch.weight[part], rows)
