@@ -1,7 +1,7 @@
 """Large networks: what a fit and an audit cost, as shares of one epoch of training on the same machine.
 
-`python benchmarks/scale.py NAME ... [--rows N] [--size R] [--out FILE]`, on a GPU where there is one. Weights are random
-but for a few steps of training, and data are simulated: only cost is measured here.
+`python benchmarks/scale.py NAME ... [--rows N] [--size R] [--out FILE]`, on a GPU where there is one. Weights are
+random but for a few steps of training, and data are simulated: only cost is measured here.
 """
 
 import argparse

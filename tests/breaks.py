@@ -1089,7 +1089,7 @@ BREAKS = [
     ),
     Break(
         "one module for all threads",
-        "models/torch/module.py",
+        "models/torch/copying.py",
         "return copies[module]",
         "return module",
         "tests/test_threads.py",

@@ -7,7 +7,8 @@ import torch
 from rue.checks.check import Check, Senseless
 from rue.checks.subject import Subject, some
 from rue.core.derivatives import outputs
-from rue.models.torch.module import plain_module, private_copy
+from rue.models.torch.copying import private_copy
+from rue.models.torch.module import plain_module
 
 NAME = "mode"
 ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-8}  # relative differences of outputs that may be rounding

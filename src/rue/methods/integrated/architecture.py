@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from rue.core.errors import ModelError
 from rue.core.model import Model
 from rue.core.resample import untouched
-from rue.models.torch.module import ModuleCore, plain_module, private_copy
+from rue.models.torch.copying import private_copy
+from rue.models.torch.module import ModuleCore, plain_module
 
 
 def wrapped_module(model: Model) -> ModuleCore:

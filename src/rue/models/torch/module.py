@@ -1,12 +1,9 @@
 """The adapter for `torch.nn.Module`."""
 
-import copy
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, cast
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +13,14 @@ from rue.core.concepts import Batch, Facts, Family, Inputs
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves, take
-from rue.core.process import ignoring, undivided
+from rue.core.process import undivided
 from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
 from rue.models.reading import read_leaf
 from rue.models.torch.backward import padding_left_out, refuse_steps, refuse_unregistered, refuse_wrong_derivative
-from rue.models.torch.calling import arguments, audited_output, kernels, run_eagerly
+from rue.models.torch.calling import arguments, audited_output, kernels
+from rue.models.torch.copying import of_this_thread, private_copy
 from rue.models.torch.layer_sketch import Drawing, LayerSketch, sketched
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre
@@ -83,7 +81,7 @@ class ModuleCore:
         return sketched(self, self.layout.places(), inputs, Drawing(size, seed))
 
     def _predicted(self, theta: Tensor, inputs: Inputs, twice: bool) -> Tensor:
-        module = _of_this_thread(self.module)  # before the switches: copying waits for other threads, too
+        module = of_this_thread(self.module)  # before the switches: copying waits for other threads, too
         with undivided(), kernels(module, twice):
             outputs = self.call(theta, inputs)
         if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
@@ -129,7 +127,7 @@ class ModuleCore:
 
     def call(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """The module's output in its own shape."""
-        module = _of_this_thread(self.module)
+        module = of_this_thread(self.module)
         positional, named = arguments(module, inputs)
         state = {**self.fixed, **self.layout.split(theta)}
         return audited_output(functional_call(module, state, positional, named))
@@ -314,66 +312,6 @@ def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimi
             "out where the optimizer says it, or the optimizer where another penalty was trained"
         )
     return given
-
-
-_threads = threading.local()
-
-
-def _of_this_thread(module: nn.Module) -> nn.Module:
-    """A copy that no other thread calls: while it is called with other parameters, they stand in the module itself."""
-    copies: WeakKeyDictionary[nn.Module, nn.Module] = vars(_threads).setdefault("copies", WeakKeyDictionary())
-    if module not in copies:
-        copies[module] = private_copy(module)
-    return copies[module]
-
-
-def private_copy(module: nn.Module) -> nn.Module:
-    """Copy everything but the tensors, so that a forward pass cannot change attributes of the user's module."""
-    shared: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
-    for part in module.modules():  # tensors with a gradient graph cannot be copied
-        own = {name: value for name, value in vars(part).items() if name not in ("_parameters", "_buffers", "_modules")}
-        shared.update({id(v): v.detach() for v in leaves(own) if isinstance(v, Tensor) and v.grad_fn is not None})
-    try:
-        with ignoring(category=FutureWarning):  # torch warns about itself while it copies a graph
-            copied = copy.deepcopy(module, shared)
-    except Exception as error:
-        raise ModelError(
-            f"the module cannot be copied ({error}); remove open files, locks or generators from it"
-        ) from error
-    _refuse_lost(module, copied)
-    run_eagerly(copied)
-    return copied
-
-
-def _refuse_lost(module: nn.Module, copied: nn.Module) -> None:
-    """Raise for a number, word or tensor that a copy lost: its predictions would be those of another module."""
-    copies = dict(copied.named_modules())
-    for place, part in module.named_modules():
-        for name, value in vars(part).items() if _copies_itself(part) else ():
-            if isinstance(value, int | float | complex | str | Tensor) and not _has(
-                copies.get(place, part), name, value
-            ):
-                raise ModelError(
-                    f"a copy of the module, which audits are made on, has lost {name!r} of "
-                    f"{place or type(part).__name__!r}; register it as a buffer, or keep it in its "
-                    f"{' and '.join(_COPYING[:2])}"
-                )
-
-
-_COPYING = ("__getstate__", "__deepcopy__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__")
-
-
-def _copies_itself(part: nn.Module) -> bool:
-    """Whether its class says how it is copied; those of torch do so rightly, with numbers that each copy has anew."""
-    own = [kind for kind in type(part).__mro__ if kind.__module__.partition(".")[0] not in ("torch", "builtins")]
-    return any(name in vars(kind) for kind in own for name in _COPYING)
-
-
-def _has(part: nn.Module, name: str, value: Any) -> bool:
-    """Whether an attribute is there, and the same where it is a number or a word."""
-    if name not in vars(part):
-        return False
-    return isinstance(value, Tensor) or bool(vars(part)[name] == value) or value != value  # NaN equals nothing
 
 
 def _check_layers(module: nn.Module) -> None:
