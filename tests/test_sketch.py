@@ -101,11 +101,11 @@ def test_memory_that_runs_out_halves_the_rows_and_goes_on(monkeypatch):
     sketch = core_of(net).sketched(inputs, 60, 0)
     wanted, sizes, real = sketch.jacobian(inputs), [], layer_sketch.LayerSketch._of_piece
 
-    def small(self, piece):
+    def small(self, piece, followed):
         sizes.append(len(piece))
         if len(piece) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(self, piece)
+        return real(self, piece, followed)
 
     monkeypatch.setattr(layer_sketch.LayerSketch, "_of_piece", small)
     torch.testing.assert_close(sketch.jacobian(inputs), wanted)
@@ -219,6 +219,15 @@ def test_a_sketch_of_half_the_size_ranks_margins_as_the_exact_answer(digits):
     )
     assert spearmanr(exact, sketched)[0] > 0.93
     assert 0.8 < np.median(sketched / exact) < 1.25
+
+
+def test_of_followed_classes_the_derivatives_are_those_of_all_and_of_others_zero(digits):
+    net, X, _ = digits
+    sketch = core_of(net).sketched(X[:50], 200, 0)
+    every, two = sketch.jacobian(X[:50]), sketch.jacobian(X[:50], 2)
+    leading = torch.zeros(50, 10, dtype=torch.bool).scatter_(1, net(X[:50]).topk(2, dim=1).indices, True)
+    torch.testing.assert_close(two[leading], every[leading])
+    assert not bool(two[~leading].any())
 
 
 def test_a_network_that_is_too_large_is_read_once(digits, monkeypatch):

@@ -13,7 +13,7 @@ from rue.checks.subject import Subject
 from rue.core.arrays import Array
 from rue.core.concepts import Batch, Family
 from rue.core.nested import leaves, take
-from rue.data.features import coordinates
+from rue.data.features import some_coordinates
 from rue.data.rows import Rows
 
 NAME = "copies"
@@ -21,6 +21,7 @@ FEW = 0.02  # up to this share of rows with a copy left-out errors are hardly to
 MANY = 0.2  # from this share on intervals are much too narrow
 SEVERAL = 5  # fewer rows with a copy do not matter
 DIFFERENT = 10  # with fewer different rows than this, nothing can be said
+MOST = 256  # numbers of a row that are compared: more are those of pictures or texts, and differ nearly everywhere
 CELLS = 2**21  # up to so many numbers, rows that differ in one column alone are searched for too
 LIMITS = (
     f"green where at most {FEW:.0%} of the rows, or fewer than {SEVERAL}, equal another in inputs and target, or where "
@@ -44,7 +45,7 @@ def copies(subject: Subject) -> Check | str:
         light: Light = "red" if several.mean() >= MANY else "amber"
         return _equal(data, several, times, light, "in inputs and target")
     if prints.size <= CELLS:
-        width = coordinates(take(next(data.batches()).inputs, slice(0, 1))).shape[1]
+        width = some_coordinates(take(next(data.batches()).inputs, slice(0, 1)), MOST).shape[1]
         near = near_copies(_cloud(rows, width, unit, subject.model.family))
         if near.any() and near.mean() >= MANY:
             return _near(near, data.n)
@@ -110,7 +111,8 @@ def _side_by_side(batch: Batch) -> Array:
     """Inputs and targets of a batch as one table (c, p)."""
     targets = [leaf.detach().cpu().numpy() for leaf in leaves(batch.targets)]
     return np.concatenate(
-        [coordinates(batch.inputs), *(part.reshape(len(part), -1).astype(np.float64) for part in targets)], axis=1
+        [some_coordinates(batch.inputs, MOST), *(part.reshape(len(part), -1).astype(np.float64) for part in targets)],
+        axis=1,
     )
 
 

@@ -17,8 +17,8 @@ class Coordinates(Protocol):
         """The number of coordinates, r."""
         ...
 
-    def jacobian(self, inputs: Any) -> Tensor:
-        """∂f/∂z (m, k, r)."""
+    def jacobian(self, inputs: Any, followed: int | None = None) -> Tensor:
+        """∂f/∂z (m, k, r); with `followed`, of so many of the largest outputs of a row, zero for the others."""
         ...
 
     def project(self, vectors: Tensor) -> Tensor:

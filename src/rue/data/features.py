@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from rue.core.arrays import Array
 from rue.core.concepts import LEVELS, POINTS, Inputs, TrainingSet
@@ -89,6 +90,15 @@ def coordinates(inputs: Inputs) -> Array:
     used = [inputs[name] for name in (POINTS, LEVELS) if name in inputs] if _pointed(inputs) else inputs
     parts: list[Any] = [leaf.detach().cpu().double().reshape(len(leaf), -1).numpy() for leaf in leaves(used)]
     return np.concatenate(parts, axis=1)
+
+
+def some_coordinates(inputs: Inputs, most: int) -> Array:
+    """As `coordinates`; of tensors with more numbers for a row than `most`, as pictures have, so many evenly spread."""
+    if _pointed(inputs):
+        return coordinates(inputs)
+    flat = [leaf.detach().reshape(len(leaf), -1) for leaf in leaves(inputs)]
+    chosen = [part[:, torch.linspace(0, part.shape[1] - 1, min(most, part.shape[1])).long()] for part in flat]
+    return np.concatenate([part.cpu().double().numpy() for part in chosen], axis=1)
 
 
 def _pointed(inputs: Inputs) -> bool:

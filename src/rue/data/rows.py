@@ -21,6 +21,7 @@ from rue.data.raw_print import raw_print
 from rue.data.units import resampling_units, weights
 from rue.models.admission import admit, admit_again, admit_labels
 
+MANY, FEWER = 10**6, 64  # parameters of a large network, and the rows of it that are looked at first
 BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
 LOOKED_AT = 50  # rows that are read twice
@@ -108,14 +109,14 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
             f"{counted} {'row' if data.group is None else 'group'} has a weight above zero; resampling needs at least "
             "two"
         )
-    inputs, _ = next(iter(read(model)))
+    inputs, _ = _looked_at(next(iter(read(model))), model)
     given = raw_print(data.X, data.y)
 
     def rows(reader: Model) -> Rows:
         return Rows(n, ids, weight, unit, units, partial(read, reader), data, given=given)
 
     bound = model.bind(inputs, float(weight.sum()), lambda reader: rows(reader).batches())
-    first = next(iter(read(bound)))
+    first = _looked_at(next(iter(read(bound))), bound)
     admit(bound, *first)
     if data.y is not None:
         admit_labels(bound, bound.read_targets(data.y))
@@ -123,6 +124,11 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     if not isinstance(data.X, Dataset | DataLoader | Mapping | tuple | list):
         admit_again(bound, data.X.iloc[few] if hasattr(data.X, "iloc") else data.X[few], take(first[0], few))
     return rows(bound), bound
+
+
+def _looked_at(first: Any, model: Model) -> Any:
+    """A first batch; of a large network fewer rows, because derivatives are taken of all of them at once."""
+    return first if model.theta.numel() <= MANY else take(first, slice(0, FEWER))
 
 
 def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:

@@ -275,7 +275,7 @@ def _for_many(model: Model, rows: Rows) -> Solver:
     if model.objective.sketched is None:
         return Projection()
     k = outputs(model, take(next(rows.batches()).inputs, slice(0, 2))).shape[1]
-    return affordable(rows.n * k, model.theta.device)
+    return affordable(model.objective, rows.n, k)
 
 
 def left_out_noise(slope: Array, weight: Array) -> Array:

@@ -17,7 +17,7 @@ LARGE = 8000  # rows of the largest matrix to factor: half a gigabyte, under a m
 WANTED = {  # a member of every object that a setting takes, and examples of such objects
     "curvature": ("at", "GaussNewton() or Hessian()"),
     "damping": ("__call__", "Fixed(0.1), SmallestEigenvalue(), MeanFraction() or NoDamping()"),
-    "solver": ("factor", "Cholesky(), Eigen(), Dual(), Projection() or ConjugateGradient()"),
+    "solver": ("factor", "Cholesky(), Eigen(), Dual(), Sketch(), Projection() or ConjugateGradient()"),
     "resampler": ("draw", "Multinomial(), BayesianBootstrap(), Poisson() or Jackknife()"),
 }
 

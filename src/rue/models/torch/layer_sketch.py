@@ -83,13 +83,16 @@ class LayerSketch:
         read = sum(place.numel for place in self.tapped)
         return {"projected_to": self.size, "read_off_layers": read, "whole_gradients": self.generic}
 
-    def jacobian(self, inputs: Inputs) -> Tensor:
-        """∂f/∂z (c, k, r), in pieces of rows whose hidden layers fit in memory; smaller ones if they do not."""
+    def jacobian(self, inputs: Inputs, followed: int | None = None) -> Tensor:
+        """∂f/∂z (c, k, r), in pieces of rows whose hidden layers fit in memory; smaller ones if they do not.
+
+        With `followed`, only so many of the largest outputs of each row are, and the others' derivatives are zero.
+        """
         count, done, parts = len(leaves(inputs)[0]), 0, []
         size = self._rows_at_once()
         while done < count:
             try:
-                parts.append(self._of_piece(take(inputs, slice(done, done + size))))
+                parts.append(self._of_piece(take(inputs, slice(done, done + size)), followed))
                 done += size
             except torch.OutOfMemoryError:
                 if size == 1:
@@ -102,7 +105,9 @@ class LayerSketch:
         room = PIECE_BYTES if device.type == "cpu" else int(SHARE * free_bytes(device))
         return max(1, room // max(1, self.row_bytes))
 
-    def _of_piece(self, inputs: Inputs) -> Tensor:
+    def _of_piece(self, inputs: Inputs, followed: int | None) -> Tensor:
+        if followed is not None and not self.generic:
+            return self._of_largest(inputs, followed)
         parts = {**(self._read_off(inputs) if self.tapped else {}), **self._whole(inputs)}
         return torch.cat([parts[place] for place in self.blocks], -1)
 
@@ -112,6 +117,16 @@ class LayerSketch:
             predicted, coordinates = self.forward(inputs)
             each = [self.back(predicted[:, j].sum(), coordinates) for j in range(predicted.shape[1])]
         return {place: torch.stack([one[place] for one in each], 1) for place in coordinates}
+
+    def _of_largest(self, inputs: Inputs, followed: int) -> Tensor:
+        """The Jacobian (c, k, r) of the largest outputs of every row, by one backward pass for each rank."""
+        with torch.enable_grad():
+            predicted, coordinates = self.forward(inputs)
+            values, ranked = predicted.topk(min(followed, predicted.shape[1]), dim=1)
+            each = [self.back(values[:, j].sum(), coordinates) for j in range(values.shape[1])]
+        rows = torch.stack([torch.cat([one[place] for place in self.blocks], -1) for one in each], 1)
+        whole = rows.new_zeros(len(rows), predicted.shape[1], rows.shape[2])
+        return whole.scatter_(1, ranked[:, :, None].expand_as(rows), rows)
 
     def forward(self, inputs: Inputs) -> tuple[Tensor, dict[Place, Tensor]]:
         """Outputs (c, k) with taps, and the coordinates (c, size) that a backward pass fills."""
