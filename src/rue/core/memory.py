@@ -22,7 +22,7 @@ MOST = 2**30  # limit of the cache in bytes for one fit on a CPU
 SHARE = 1 / 16  # limit as a part of the free memory: other steps need up to 12 times as much and must find room
 OF_SKETCH = 1 / 4  # the same for sketches, which are small beside what they are made of and take a pass to make again
 
-Kind = Literal["Jacobian", "gradient"]
+Kind = Literal["Jacobian", "gradient", "output"]
 
 
 def free_bytes(device: torch.device) -> int:

@@ -128,7 +128,8 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
 
 def _looked_at(first: Any, model: Model) -> Any:
     """A first batch; of a large network fewer rows, because derivatives are taken of all of them at once."""
-    return first if model.theta.numel() <= MANY else take(first, slice(0, FEWER))
+    size = sum(part.numel() for part in model.core.contents() if isinstance(part, Tensor))  # also what is frozen
+    return first if size <= MANY else take(first, slice(0, FEWER))
 
 
 def input_batches(inputs: Any, model: Model) -> Iterator[Inputs]:

@@ -6,6 +6,7 @@ from rue.core.concepts import Curvature, Damped, Damping, Facts, Inverse, Solver
 from rue.core.derivatives import outputs
 from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.model import Model
+from rue.core.nested import take
 from rue.core.solve.conjugate_gradient import ConjugateGradient
 from rue.core.solve.damping import MeanFraction, smallest_eigenvalue
 from rue.core.solve.dense import Cholesky
@@ -14,6 +15,7 @@ from rue.core.solve.pseudo_inverse import PseudoInverse
 
 SMALL = 2000  # parameters up to which a dense matrix is never the bottleneck
 LARGE = 8000  # rows of the largest matrix to factor: half a gigabyte, under a minute on two cores
+NUMBERS = 2**30  # of all gradients, 8 GiB: more would be computed again for every product
 WANTED = {  # a member of every object that a setting takes, and examples of such objects
     "curvature": ("at", "GaussNewton() or Hessian()"),
     "damping": ("__call__", "Fixed(0.1), SmallestEigenvalue(), MeanFraction() or NoDamping()"),
@@ -104,10 +106,12 @@ def chosen_solver(curvature: Curvature, damping: float) -> Solver:
 
 
 def too_large(model: Model, data: TrainingSet) -> bool:
-    """Whether both the d×d matrix and the n·k × n·k matrix are too large to factor."""
-    if model.theta.numel() <= LARGE or model.family.coupled:
+    """Whether the d×d matrix is too large to factor, and the n·k × n·k matrix too, or the gradients it is made of."""
+    d = model.theta.numel()
+    if d <= LARGE or model.family.coupled:
         return False
-    return data.n * outputs(model, next(data.batches()).inputs).shape[1] > LARGE
+    count = data.n * outputs(model, take(next(data.batches()).inputs, slice(0, 2))).shape[1]
+    return count > LARGE or count * d > NUMBERS
 
 
 def _factor(curvature: Curvature, damping: float, solver: Solver | None) -> Inverse:

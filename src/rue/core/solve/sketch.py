@@ -120,7 +120,7 @@ class SketchedObjective:
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) on the tangent at z."""
-        here = outputs(self.inner, inputs)
+        here = kept("output", self, inputs, lambda: outputs(self.inner, inputs))
         return here if theta is self.theta else here + self.jacobian(inputs).to(theta) @ theta
 
     def jacobian(self, inputs: Inputs) -> Tensor:

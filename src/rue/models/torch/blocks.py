@@ -122,12 +122,11 @@ class LayerBlock:
         return values if self.columns is None else values @ self.columns.to(values).T
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
-        """Coordinates (c, size) from combined rows (c, positions, groups·p) and columns (c, positions, groups·q)."""
+        """Coordinates (c, size) from combined rows (c, groups·p, positions) and columns (c, groups·q, positions)."""
         groups, p, q = self.grouping
         if p == q == 1:
-            return (left * right).sum(1)
-        left, right = left.unflatten(-1, (groups, p)), right.unflatten(-1, (groups, q))
-        return torch.einsum("ctgp,ctgq->cgpq", left, right).flatten(1)
+            return (left * right).sum(2)
+        return (left.unflatten(1, (groups, p)) @ right.unflatten(1, (groups, q)).mT).flatten(1)
 
 
 def lengths(place: Place, vector: bool) -> tuple[int, int]:

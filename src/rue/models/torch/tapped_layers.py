@@ -32,8 +32,8 @@ def _other_way(block: LayerBlock, entered: Tensor) -> Pull:
 
 
 def _by_position(values: Tensor) -> Tensor:
-    """All axes between rows and values as one: (c, positions, ·)."""
-    return values.reshape(len(values), -1, values.shape[-1])
+    """All axes between rows and values as one, at the end: (c, ·, positions)."""
+    return values.reshape(len(values), -1, values.shape[-1]).mT
 
 
 def _summed(back: Tensor, axis: RowAxis, kept: int) -> Tensor:
@@ -118,12 +118,13 @@ def _convolution(
 
 def _of_channels(block: LayerBlock, entered: Tensor, back: Tensor, groups: int) -> Tensor:
     """The coordinates of a convolution's weight, whose output channels are divided into groups."""
-    apart = back.flatten(2).unflatten(1, (groups, -1)).transpose(2, 3)  # (c, groups, positions, a/groups)
+    apart = back.flatten(2).unflatten(1, (groups, -1))  # (c, groups, a/groups, positions)
     if groups == 1:
-        return block.products(block.of_rows(apart[:, 0]), entered[:, 0].mT)
-    channels = torch.eye(apart.shape[-1] * groups).to(back) if block.rows is None else block.rows.to(back)
+        left = apart[:, 0] if block.rows is None else block.rows.to(back) @ apart[:, 0]
+        return block.products(left, entered[:, 0])
+    channels = torch.eye(apart.shape[2] * groups).to(back) if block.rows is None else block.rows.to(back)
     each = channels.unflatten(1, (groups, -1))  # the rows' part in each group of channels
-    parts = [block.products(apart[:, g] @ each[:, g].T, entered[:, g].mT) for g in range(groups)]
+    parts = [block.products(each[:, g] @ apart[:, g], entered[:, g]) for g in range(groups)]
     return torch.stack(parts).sum(0)
 
 
