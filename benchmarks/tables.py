@@ -3,6 +3,7 @@
 A table stands in its page between `<!-- table NAME -->` and `<!-- end of table -->`.
 """
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -71,11 +72,39 @@ def _shown(value: object) -> str:
     return {True: "yes", False: "NO"}[value] if isinstance(value, bool) else str(value)
 
 
+CASES = {
+    "small": "convolutions with group norms, 10 classes",
+    "resnet10": "ResNet-18, pictures of 32×32, 10 classes",
+    "lora": "adapters of rank 8 in a decoder of GPT-2's size, 256 tokens, 2 classes",
+    "gpt2": "decoder of GPT-2's size, 256 tokens, 2 classes",
+}
+
+
+def costs() -> str:
+    """Costs in epochs, from one line of JSON for each case."""
+    lines = [
+        "| network | method | audited parameters | rows | coordinates | an epoch, s | fit, s | fit, epochs "
+        "| audit, epochs | rows audited in a second | GiB |",
+        "|" + "---|" * 11,
+    ]
+    methods = {"linear": "`LinearRUE`", "default": "default"}
+    for text in (DOCS / "scale/costs.jsonl").read_text().splitlines():
+        row = json.loads(text)
+        lines.append(
+            f"| {CASES[row['case']]} | {methods[row['method']]} | {row['parameters']:,} | {row['rows']:,} | "
+            f"{row['coordinates']:,} | {row['epoch_s']:.2g} | {row['fit_s']:.3g} | {row['fit_epochs']:.2g} | "
+            f"{row['audit_epochs']:.2g} | {row['audit_rows_per_s']:,.0f} | {row['memory_gib']:.2g} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 TABLES = {  # page, name: what makes the table
     ("classification.md", "classification"): classification,
     ("explain.md", "removal"): lambda: plain("explain/removal.csv"),
     ("explain.md", "regions"): lambda: plain("explain/regions.csv"),
     ("models.md", "estimators"): lambda: plain("models/estimators.csv"),
+    ("large-networks.md", "costs"): costs,
+    ("large-networks.md", "fidelity"): lambda: plain("scale/fidelity.csv"),
     ("trees.md", "boosted"): lambda: plain("models/boosted.csv"),
     ("trees.md", "speed"): lambda: plain("models/speed.csv"),
 }

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import rue
+from rue.calibrate.leaving_one_out import leave_one_out
 from rue.core import derivatives
 from rue.core.curvature import GaussNewton
 from rue.models.torch import layer_sketch
@@ -152,6 +153,7 @@ def test_members_move_on_the_tangent_and_the_module_is_as_it_was():
     np.testing.assert_allclose(sampled.fit(model, (X, y)).audit(X[:9]).std, exact.std, rtol=0.06)
 
 
+@pytest.mark.filterwarnings("ignore:the rows tell about:rue.errors.RueWarning")  # few coordinates are meant
 def test_the_same_seed_gives_the_same_bits_also_after_pickling():
     model, X, y, _ = ridge()
     auditor = rue.LinearRUE(solver=rue.solve.Sketch(30)).fit(model, (X, y))
@@ -210,6 +212,7 @@ def margin_variance(audit):
     return covariance[rows, first, first] + covariance[rows, second, second] - 2 * covariance[rows, first, second]
 
 
+@pytest.mark.filterwarnings("ignore:the rows tell about:rue.errors.RueWarning")  # few coordinates are meant
 def test_a_sketch_of_half_the_size_ranks_margins_as_the_exact_answer(digits):
     net, X, y = digits
     model = rue.wrap(net, loss=nn.CrossEntropyLoss(reduction="sum"), l2=1.0)
@@ -221,6 +224,18 @@ def test_a_sketch_of_half_the_size_ranks_margins_as_the_exact_answer(digits):
     assert 0.8 < np.median(sketched / exact) < 1.25
 
 
+def test_a_sketch_that_keeps_less_than_the_rows_tell_warns_and_says_how_many_it_takes(digits):
+    net, X, y = digits
+    data = X[:400], y[:400]
+    model = rue.wrap(net, loss=nn.CrossEntropyLoss(reduction="sum"), l2=1.0)
+    told = leave_one_out(model, data).effective_parameters
+    with pytest.warns(rue.errors.RueWarning, match="effective parameters, and the sketch keeps") as warned:
+        rue.LinearRUE(solver=rue.solve.Sketch(400)).fit(model, data)
+    said = float(str(warned[0].message).split("about ")[1].split()[0])
+    assert 0.5 * told < said < 1.2 * told  # of the few coordinates themselves
+    rue.LinearRUE(solver=rue.solve.Sketch(10**4)).fit(model, data)  # all of them: nothing to warn of
+
+
 def test_of_followed_classes_the_derivatives_are_those_of_all_and_of_others_zero(digits):
     net, X, _ = digits
     sketch = core_of(net).sketched(X[:50], 200, 0)
@@ -230,6 +245,7 @@ def test_of_followed_classes_the_derivatives_are_those_of_all_and_of_others_zero
     assert not bool(two[~leading].any())
 
 
+@pytest.mark.filterwarnings("ignore:the rows tell about:rue.errors.RueWarning")  # few coordinates are meant
 def test_a_network_that_is_too_large_is_read_once(digits, monkeypatch):
     net, X, y = digits
     monkeypatch.setattr("rue.core.solve.choice.LARGE", 2500)

@@ -38,7 +38,7 @@ from rue.core.nested import take
 from rue.core.resample import untouched
 from rue.core.solve.choice import WANTED, Inverted, check_parts, invert, too_large
 from rue.core.solve.projection import Projection
-from rue.core.solve.sketch import affordable
+from rue.core.solve.sketch import affordable, coarse
 from rue.data.cells import SeenCells
 from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens
@@ -181,6 +181,8 @@ class Fitting:
         """
         settings = self.settings
         inverted = None if solved is None else solved.inverted
+        if solved is not None:
+            self._warn(coarse(solved.objective, solved.inverted.inverse, solved.inverted.damped.value))
         subject = Subject(
             self.model,
             self.data,

@@ -97,7 +97,7 @@ def is_linear(model: Objective, data: TrainingSet) -> bool:
 
     A projection of a model tells nothing about that: it stands at zero, and sketches are straight by construction.
     """
-    if model.family.projected:
+    if model.family.projected or model.family.straight:
         return False
     inputs = take(next(iter(data.batches())).inputs, slice(0, FEW))
     twice = 2 * model.theta
