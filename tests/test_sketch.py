@@ -68,7 +68,7 @@ def test_all_coordinates_together_keep_every_product():
 
 @pytest.mark.parametrize(
     ("lengths", "most", "side"),
-    [((12, 9), 20, 1), ((12, 9), 32, 4), ((3, 30), 24, 1), ((1, 30), 5, 1), ((12, 30), 50, 2)],
+    [((12, 9), 20, 1), ((12, 9), 32, 4), ((3, 30), 24, 1), ((1, 30), 5, 1), ((12, 30), 50, 2), ((12, 9), 20, 0)],
 )
 def test_combinations_are_the_identity_on_average(lengths, most, side):
     grouping, unit = planned(lengths, most, side), torch.eye(lengths[0] * lengths[1], dtype=torch.float64)

@@ -3,7 +3,8 @@
 A coordinate of a matrix of weights is Σ rᵢ wᵢⱼ cⱼ, with random rows r and columns c, so that for a gradient that is a
 product of what comes back and what went in, it is a product of two numbers. Coordinates come in groups, each with every
 pair of `side` rows and `side` columns: large groups need fewer products with long vectors, small ones keep products of
-gradients better, with a relative variance of about (4/side + 4/side²)/groups. On average they are kept exactly.
+gradients better, with a relative variance of about (4/side + 4/side²)/groups. Best are combinations of all products of
+a row and a column, with 2/size, where there are few enough of them to be made. On average all keep them exactly.
 """
 
 from dataclasses import dataclass, field
@@ -49,15 +50,18 @@ class Grouping(NamedTuple):
     groups: int
     rows: int
     columns: int
+    mixes: int = 0  # combinations of all these products; 0 where the products themselves are the coordinates
 
     @property
     def size(self) -> int:
         """The number of coordinates."""
-        return self.groups * self.rows * self.columns
+        return self.mixes or self.groups * self.rows * self.columns
 
 
 def planned(lengths: tuple[int, int], most: int, side: int) -> Grouping:
     """The groups of a matrix with these lengths, at most about `most` coordinates, with sides of about `side`.
+
+    A side of 0 stands for combinations of all products.
 
     >>> planned((3, 5), 100, 1), planned((64, 64), 128, 1)
     (Grouping(groups=1, rows=3, columns=5), Grouping(groups=128, rows=1, columns=1))
@@ -69,6 +73,8 @@ def planned(lengths: tuple[int, int], most: int, side: int) -> Grouping:
         return Grouping(1, a, b)
     if min(a, b) <= SHORT:
         return Grouping(1, a, max(1, most // a)) if a <= b else Grouping(1, max(1, most // b), b)
+    if side == 0:
+        return Grouping(1, a, b, most)
     p, q = min(side, a), min(side, b)
     return Grouping(max(1, most // (p * q)), p, q)
 
@@ -82,6 +88,7 @@ class LayerBlock:
     grouping: Grouping
     rows: Tensor | None = field(repr=False)  # (groups·p, a)
     columns: Tensor | None = field(repr=False)  # (groups·q, b)
+    mix: Tensor | None = field(default=None, repr=False)  # (mixes, a·b)
 
     @classmethod
     def drawn(cls, place: Place, vector: bool, grouping: Grouping, seed: int, like: Tensor) -> "LayerBlock":
@@ -92,6 +99,8 @@ class LayerBlock:
             None if grouping.groups == 1 and count == length else _combinations(length, grouping.groups * count, source)
             for length, count in ((a, grouping.rows), (b, grouping.columns))
         ]
+        if grouping.mixes:
+            return cls(place, vector, grouping, None, None, _combinations(a * b, grouping.mixes, source).to(like))
         share = grouping.groups**0.25  # so that the sum over the groups is the identity on average
         return cls(place, vector, grouping, *(None if side is None else (share * side).to(like) for side in sides))
 
@@ -108,7 +117,9 @@ class LayerBlock:
         """The coordinates (..., size) of what lies here, in its own shape (..., *shape)."""
         lead = part.shape[: part.dim() - len(self.place.shape)]
         matrix = part.reshape(-1, *lengths(self.place, self.vector))
-        groups, p, q = self.grouping
+        if self.mix is not None:
+            return (matrix.flatten(1) @ self.mix.to(matrix).T).reshape(*lead, self.size)
+        groups, p, q, _ = self.grouping
         half = self.of_rows(matrix.mT).unflatten(-1, (groups, p))  # (·, b, groups, p)
         columns = torch.eye(q).to(half)[None] if self.columns is None else self.columns.to(half).view(groups, q, -1)
         return torch.einsum("nbgp,gqb->ngpq", half, columns).reshape(*lead, self.size)
@@ -123,7 +134,9 @@ class LayerBlock:
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
         """Coordinates (c, size) from combined rows (c, groups·p, positions) and columns (c, groups·q, positions)."""
-        groups, p, q = self.grouping
+        groups, p, q, _ = self.grouping
+        if self.mix is not None:
+            return (left @ right.mT).flatten(1) @ self.mix.to(left).T
         if p == q == 1:
             return (left * right).sum(2)
         return (left.unflatten(1, (groups, p)) @ right.unflatten(1, (groups, q)).mT).flatten(1)

@@ -218,11 +218,11 @@ class _Found:
                 found[parameter] = inside
         return found
 
-    def positions(self, place: Place) -> int:
-        """The number of positions of a row that a layer is used at, as pixels or tokens; the most of all uses."""
+    def positions(self, place: Place) -> int | None:
+        """The number of positions of a row that a layer is used at, as pixels or tokens; None if it is not known."""
         a, _ = lengths(place, self.seen.vectors.get(place, False))
         sizes = [prod(use.shape) // (MORE * a) for use in self.seen.uses if use.place == place]
-        return max((1, *sizes))
+        return max(1, *sizes, len(sizes)) if sizes else None
 
     def used(self, parameter: Place) -> bool:
         """Whether any call of torch used a parameter."""
@@ -332,12 +332,18 @@ def _each(shapes: list[tuple[int, int]], size: int) -> int:
     return low
 
 
-def _side(both: tuple[int, int], most: int, positions: int, size: int) -> int:
-    """The smallest side of groups whose products cost no more than half a pass through the layer, or than a solve."""
+def _side(both: tuple[int, int], most: int, positions: int | None, size: int) -> int:
+    """The smallest side of groups whose products cost no more than half a pass through the layer, or than a solve.
+
+    It is 0, for combinations of all products, where a layer is used at one position of a row and that costs no more.
+    """
     a, b = both
-    allowed = max(a * b * positions / 2, size**2)
+    if positions == 1 and most * a * b <= 2 * size**2:
+        return 0
+    many = positions or 1
+    allowed = max(a * b * many / 2, size**2)
     side = 1
-    while most / side * positions * (a + b) > allowed and side * side < most:
+    while most / side * many * (a + b) > allowed and side * side < most:
         side *= 2
     return side
 
