@@ -5,7 +5,7 @@ LABEL ?= now
 PYTEST := RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-slow mutants browser check docs bench bench-models bench-practice package format clean
+.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-slow mutants browser check docs bench bench-models bench-scale bench-practice package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,11 @@ bench-models: .venv/dev  ## audits of many outputs, large tree ensembles and eve
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/many_outputs.py
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/trees.py --threads 2
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimators.py
+	$(BIN)/python benchmarks/tables.py
+
+bench-scale: .venv/dev  ## large networks: what sketches keep, and what they cost in epochs (on a GPU where there is one)
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/fidelity.py
+	$(BIN)/python benchmarks/scale.py small
 	$(BIN)/python benchmarks/tables.py
 
 # Halves, kinds, recipes and tables can be run apart: `python benchmarks/practice.py --help`.
