@@ -103,6 +103,8 @@ def best_known(model: Model, asked: bool = False) -> Model:
 def _blind(model: Model) -> str | None:
     if model.blind is not None:
         return model.blind
+    if model.supervised:
+        return f"other rows would have made other features in its step {' and '.join(model.supervised)}"
     if model.family.grown and not model.family.gaussian and model.family.decision is None:
         return "other rows would have grown other trees, and its loss is not squared error"
     return None

@@ -25,6 +25,7 @@ from rue.models.sklearn.linear import LINEAR, read_linear
 from rue.models.sklearn.mlp import read_mlp
 from rue.models.sklearn.refused import NEAREST
 from rue.models.sklearn.response import TransformedBack
+from rue.models.sklearn.supervised import supervised
 
 TREES = ("sklearn.ensemble", "sklearn.tree")
 
@@ -85,7 +86,9 @@ def _pipeline(pipeline: Any, inside: Inside) -> Model:
     if len(pipeline) == 1:
         return _with_boundary(model, own=pipeline.predict)
     before, inner = pipeline[:-1], _boundary(model).features
-    return _with_boundary(model, features=partial(_after_steps, before, inner), own=pipeline.predict)
+    steps = (*supervised(before), *model.supervised)
+    read = _with_boundary(model, features=partial(_after_steps, before, inner), own=pipeline.predict)
+    return replace(read, supervised=steps)
 
 
 def _after_steps(before: Any, inner: Callable[[Any], Any], inputs: Any) -> Any:
