@@ -49,6 +49,9 @@ class Model:
     )  # makes a smaller core that is enough for a spread
     blind: str | None = field(default=None, repr=False)  # why its parts cannot give honest left-out errors
     supervised: tuple[str, ...] = ()  # steps before the core that were fitted to the targets, and are held fixed
+    admit_targets: Callable[[Any], None] | None = field(
+        default=None, repr=False
+    )  # raises for raw training targets that its own transformation does not bring back
     schema: Schema | None = field(default=None, repr=False)  # columns the model remembers; then of its training table
     balanced_by: str | None = None  # the class weights of training, where the labels alone do not determine them
 

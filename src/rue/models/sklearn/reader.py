@@ -16,7 +16,6 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from rue.core.errors import DataError, ModelError, OpaqueError, SettingError
 from rue.core.model import Model
@@ -24,7 +23,7 @@ from rue.models.estimator import EstimatorBoundary
 from rue.models.sklearn.linear import LINEAR, read_linear
 from rue.models.sklearn.mlp import read_mlp
 from rue.models.sklearn.refused import NEAREST
-from rue.models.sklearn.response import TransformedBack
+from rue.models.sklearn.response import TransformedBack, brought_back, target_values
 from rue.models.sklearn.supervised import supervised
 
 TREES = ("sklearn.ensemble", "sklearn.tree")
@@ -117,11 +116,12 @@ def _transformed_target(regressor: Any, inside: Inside) -> Model:
     transformer = regressor.transformer_
     encode = partial(_transformed_first, transformer, _boundary(model).encode)
     response = TransformedBack(transformer.inverse_transform, model.response)
-    return _with_boundary(model, encode=encode, response=response, own=regressor.predict)
+    read = _with_boundary(model, encode=encode, response=response, own=regressor.predict)
+    return replace(read, admit_targets=partial(brought_back, transformer))
 
 
 def _transformed_first(transformer: Any, inner: Callable[[Any], Any], targets: Any) -> Any:
-    values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
+    values = target_values(targets)
     transformed = transformer.transform(values.reshape(len(values), -1))
     return inner(np.asarray(transformed, np.float64).reshape(values.shape))
 
