@@ -27,6 +27,7 @@ from rue.models.sklearn.response import TransformedBack, brought_back, target_va
 from rue.models.sklearn.supervised import supervised
 
 TREES = ("sklearn.ensemble", "sklearn.tree")
+SAME = ("sklearn.", "sklearnex", "daal4py")  # modules whose predict is that of scikit-learn, perhaps faster
 
 Inside = Callable[[Any], Model]
 """A function that reads the estimator inside another."""
@@ -50,6 +51,7 @@ def read(estimator: Any, loss: Any, l2: Any) -> Model:
                 raise SettingError(
                     f"{type(estimator).__name__} knows the loss and penalty it was trained with; leave loss and l2 out"
                 )
+            _refuse_own_predict(estimator, kind)
             return read_linear(estimator, LINEAR[kind]) if kind in LINEAR else read_mlp(estimator)
         if kind.__module__.startswith(TREES):
             _check_fitted(estimator)
@@ -133,6 +135,15 @@ def _boundary(model: Model) -> EstimatorBoundary:
 def _with_boundary(model: Model, **parts: Any) -> Model:
     """The same model with some parts of its boundary replaced."""
     return replace(model, boundary=replace(_boundary(model), **parts))
+
+
+def _refuse_own_predict(estimator: Any, kind: Any) -> None:
+    """Refuse to read a regressor whose class makes its predictions in a way of its own, as by clipping them."""
+    own: Any = type(estimator).predict
+    if own is not kind.predict and not hasattr(estimator, "classes_") and not own.__module__.startswith(SAME):
+        raise OpaqueError(
+            f"{type(estimator).__name__} has a predict of its own, which the parameters of {kind.__name__} do not show"
+        )
 
 
 def _check_fitted(estimator: BaseEstimator) -> None:
