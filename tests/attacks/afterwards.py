@@ -588,6 +588,20 @@ SUPERVISED = [
         Right("influence, as for any linear model", still_influence),
     ),
     Attack(
+        "A search chose how many columns F tests keep",
+        lambda: on_noise(
+            GridSearchCV(
+                make_pipeline(SelectKBest(f_regression), LinearRegression()), {"selectkbest__k": [5, 10]}, cv=3
+            )
+        ),
+        Right("errors and coverage on new rows", covers_noise),
+    ),
+    Attack(
+        "Influence is asked of a pipeline that chose its columns by the targets",
+        lambda: on_noise(make_pipeline(best_ten(), Ridge()), left_out=rue.left_out.Influence()),
+        Refused(ModelError, "other features in its step SelectKBest"),
+    ),
+    Attack(
         "LinearRUE is asked of a pipeline that chose its columns by the targets",
         lambda: held_fixed(rue.LinearRUE(), make_pipeline(best_ten(), LinearRegression())),
         Warned("SelectKBest before the last step .* held fixed .* too small"),
