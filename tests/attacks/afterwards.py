@@ -479,14 +479,14 @@ SELECTED: dict[str, Callable[[], Any]] = {
         best_ten(), LinearRegression()
     ),
     "Columns are chosen by a lasso inside a union, inside a nested pipeline": lambda: make_pipeline(
-        make_pipeline(StandardScaler(), FeatureUnion([("few", SelectFromModel(Lasso(0.15)))])), Ridge()
+        make_pipeline(StandardScaler(), FeatureUnion([("few", SelectFromModel(Lasso(0.15, random_state=0)))])), Ridge()
     ),
     "Columns are chosen by eliminating some of them": lambda: make_pipeline(
         RFE(Ridge(), n_features_to_select=10, step=50), Ridge()
     ),
     "Columns are chosen by a step of the user's own": lambda: make_pipeline(LikestColumns(), LinearRegression()),
     "Columns of a boosted ensemble are chosen by F tests": lambda: make_pipeline(
-        best_ten(), HistGradientBoostingRegressor(max_iter=30, max_leaf_nodes=5)
+        best_ten(), HistGradientBoostingRegressor(max_iter=30, max_leaf_nodes=5, random_state=0)
     ),
     "Columns are chosen inside a transformed target": lambda: TransformedTargetRegressor(
         make_pipeline(best_ten(), LinearRegression()), transformer=StandardScaler()
