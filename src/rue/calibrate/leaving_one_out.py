@@ -128,7 +128,8 @@ def leave_one_out(
         bound = read if solver is None else read.seen_by(solver, rows)
         inverted = invert(curvature.at(bound, rows), damping, solver)
         left = left_out(bound, rows, inverted.inverse)
-        texts = [text for text in (inverted.damped.warning, optimism(bound, left, rows.n)) if text]
+        found = (inverted.damped.warning, optimism(bound, left, rows.n), bound.held_fixed)
+        texts = [text for text in found if text]
         for text in texts:
             warnings.warn(text, RueWarning, stacklevel=2)
         facts: Facts = {

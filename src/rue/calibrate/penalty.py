@@ -86,7 +86,7 @@ def choose_penalty(
     _check_comparable(tried)
     best = min(range(len(grid)), key=lambda i: _cost(tried[i].trial, criterion))
     texts = [f"value {each.trial.value:g}: {each.damped}" for each in tried if each.damped]
-    texts += [text for text in (_boundary(grid, best), tried[best].optimism) if text]
+    texts += [text for text in (_boundary(grid, best), tried[best].optimism, models[best].held_fixed) if text]
     for text in texts:
         warnings.warn(text, RueWarning, stacklevel=2)
     return PenaltyChoice(

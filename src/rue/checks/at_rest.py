@@ -44,7 +44,7 @@ def at_rest(subject: Subject, other_losses: bool = True) -> Check | str:
     if not subject.stated_by_user:  # loss and penalty were read from an estimator: they cannot be misstated
         if away.steps <= CLOSE or (subject.may_stop_early and not subject.needs_rest):
             return _check("green", away, measured, "")
-        return _check("amber", away, measured, _ESTIMATOR_ADVICE)
+        return _check("amber", away, measured, _SEARCH_ADVICE if subject.searched else _CLOSED_FORM_ADVICE)
     other = _other_penalty(away, subject) if away.steps > WORTH else None
     if other and away.share >= ALL:
         return _check("red", away, f"{measured}; they are at rest under {other}", _PENALTY_ADVICE)
@@ -113,10 +113,15 @@ _AMBER_ADVICE = (
     "train on until it rests, or read the audit as one of re-weighting around these parameters; if training had "
     "converged, these are other weights, other rows, row weights that were left out, AdamW's decay, or another loss"
 )
-_ESTIMATOR_ADVICE = (
-    "the loss and the penalty are the estimator's own, so that its search stopped before it was at rest: scale the "
-    "columns, raise max_iter or lower tol; if it had converged, these are other rows or targets, row weights that were "
-    "left out, or coefficients or settings that were changed since"
+_CLOSED_FORM_ADVICE = (
+    "the loss and the penalty are the estimator's own, and its fit solves them exactly: these are other rows, targets "
+    "or row weights than those of its training, or coefficients or settings that were changed since; give "
+    "rue.Data(X, y, weight=...) as in its fit"
+)
+_SEARCH_ADVICE = (
+    "the loss and the penalty are the estimator's own: these are other rows, targets or row weights than those of its "
+    "training, or settings that were changed since; or its search stopped before it was at rest: scale the columns, "
+    "raise max_iter or lower tol"
 )
 
 

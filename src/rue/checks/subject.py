@@ -24,6 +24,7 @@ from rue.models.torch.module import plain_module
 from rue.models.trees.leaf_influence import SampledTrees
 
 UNITS = 32.0  # rounding units of a sum over a few hundred rows and a solve: smaller numbers count as zero
+NESTED = 4  # estimators inside one another are looked at this deep
 LOOKED_AT = 200  # at most so many rows have their outputs compared
 
 
@@ -92,8 +93,13 @@ class Subject:
     @property
     def may_stop_early(self) -> bool:
         """Whether the search of the estimator need not end at rest, as that of scikit-learn's networks and SGD."""
-        last = getattr(self.model.estimator, "_final_estimator", self.model.estimator)  # of a pipeline
+        last = innermost(self.model.estimator)
         return hasattr(last, "early_stopping") or hasattr(last, "module_")
+
+    @property
+    def searched(self) -> bool:
+        """Whether the estimator was fitted by a search, step by step; else its fit solves its objective exactly."""
+        return getattr(innermost(self.model.estimator), "n_iter_", None) is not None
 
     @property
     def by_influence(self) -> bool:
@@ -143,6 +149,14 @@ class Audited:
         """Every row once, as a model reads it, in the same order on every pass."""
         for part in self.parts:
             yield from input_batches(part, model)
+
+
+def innermost(estimator: Any) -> Any:
+    """The estimator that was trained last, inside of searches, target transforms and pipelines."""
+    for _ in range(NESTED):
+        inside = (getattr(estimator, name, None) for name in ("best_estimator_", "regressor_", "_final_estimator"))
+        estimator = next((one for one in inside if one is not None), estimator)
+    return estimator
 
 
 def gauss_newton(model: Model, data: Rows) -> Inverted:

@@ -48,6 +48,10 @@ class Model:
         default=None, repr=False
     )  # makes a smaller core that is enough for a spread
     blind: str | None = field(default=None, repr=False)  # why its parts cannot give honest left-out errors
+    supervised: tuple[str, ...] = ()  # steps before the core that were fitted to the targets, and are held fixed
+    admit_targets: Callable[[Any], None] | None = field(
+        default=None, repr=False
+    )  # raises for raw training targets that its own transformation does not bring back
     schema: Schema | None = field(default=None, repr=False)  # columns the model remembers; then of its training table
     balanced_by: str | None = None  # the class weights of training, where the labels alone do not determine them
 
@@ -57,6 +61,18 @@ class Model:
         if self.no_objective is not None:
             raise ModelError(self.no_objective)
         return cast(TrainedObjective, self.core)
+
+    @property
+    def held_fixed(self) -> str | None:
+        """A warning where steps before the core were fitted to the targets: no re-weighting of rows moves them."""
+        if not self.supervised:
+            return None
+        return (
+            f"{' and '.join(self.supervised)} before the last step chose or made the features by the targets, and "
+            "is held fixed here: other rows would have made other features, so that deviations, left-out errors and "
+            "intervals come out too small; use rue.audit, CalibratedRUE() or ClassifierRUE(), which train copies of "
+            "the whole pipeline, or calibrate on held-out rows"
+        )
 
     @property
     def theta(self) -> Tensor:

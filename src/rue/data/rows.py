@@ -119,6 +119,8 @@ def training_rows(data: Any, model: Model) -> tuple[Rows, Model]:
     first = _looked_at(next(iter(read(bound))), bound)
     admit(bound, *first)
     if data.y is not None:
+        if bound.admit_targets is not None:
+            bound.admit_targets(data.y)
         admit_labels(bound, bound.read_targets(data.y))
     few = slice(0, min(LOOKED_AT, _length(first[0])))
     if not isinstance(data.X, Dataset | DataLoader | Mapping | tuple | list):

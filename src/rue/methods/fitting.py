@@ -267,6 +267,9 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
                 f"along directions of the gradients alone, as with solver={solver!r}; give a larger one for more digits"
             )
             warnings.warn(warned[0], RueWarning, stacklevel=4)
+        if model.held_fixed is not None:
+            warned.append(model.held_fixed)
+            warnings.warn(model.held_fixed, RueWarning, stacklevel=4)
         with derivatives_kept(rows):
             audited = bound if solver is None else bound.seen_by(solver, rows)
             yield Fitting(method, settings, audited, rows, started, warned)

@@ -204,6 +204,13 @@ class ForestSpread:
 
 
 def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> ForestFacts:
+    if not fit.model.family.gradients:
+        known = fit.model.describe()
+        raise ModelError(
+            f"ForestRUE takes the leaf means of a forest apart, and knows of {known['estimator']} "
+            f"{known['known_of_it']}; or use rue.audit, ClassifierRUE() for classes or CalibratedRUE() for numbers, "
+            "which audit it as it is"
+        )
     if fit.model.family.joint:
         raise ModelError("ForestRUE takes the leaf means of a forest apart; for any other model use LinearRUE")
     forest = cast(ForestCore, fit.model.core)  # what is not joint is a forest

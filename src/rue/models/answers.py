@@ -30,7 +30,8 @@ def check_answers(model: Model, outputs: Array, answers: NDArray[Any]) -> None:
     if apart > NUMBERS * (1 + np.abs(numbers).max(initial=0.0)):
         raise ModelError(
             f"what was read off the estimator predicts otherwise than the estimator itself, by up to {apart:.1e}; give "
-            "inputs as for its predict, and an estimator that was not changed since it was wrapped"
+            "inputs as for its predict, and an estimator that was not changed since it was wrapped; where its predict "
+            "does more, audit that alone: rue.audit(types.SimpleNamespace(predict=model.predict), ...)"
         )
 
 

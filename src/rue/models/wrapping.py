@@ -97,12 +97,15 @@ def best_known(model: Model, asked: bool = False) -> Model:
     why = "copies, witnesses or validation rows were asked for" if asked and not model.family.joint else _blind(model)
     if why is None or not predicts(model.estimator):
         return model
-    return replace(black_box.read(model.estimator, None, None, why), schema=model.schema)
+    known = black_box.read(model.estimator, None, None, why)
+    return replace(known, schema=model.schema, admit_targets=model.admit_targets)
 
 
 def _blind(model: Model) -> str | None:
     if model.blind is not None:
         return model.blind
+    if model.supervised:
+        return f"other rows would have made other features in its step {' and '.join(model.supervised)}"
     if model.family.grown and not model.family.gaussian and model.family.decision is None:
         return "other rows would have grown other trees, and its loss is not squared error"
     return None

@@ -131,8 +131,8 @@ class Mixture:
 def _needs_parameters(model: Model) -> None:
     if not model.family.gradients:
         raise ModelError(
-            "a model that is known by its predictions alone has no tangent; leave left_out= away, or give "
-            "left_out=rue.left_out.Witnesses()"
+            f"what is known of the model is {model.describe()['known_of_it']}; it has no tangent: leave left_out= "
+            "away, or give left_out=rue.left_out.Witnesses()"
         )
 
 

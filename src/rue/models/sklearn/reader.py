@@ -16,7 +16,6 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from rue.core.errors import DataError, ModelError, OpaqueError, SettingError
 from rue.core.model import Model
@@ -24,9 +23,11 @@ from rue.models.estimator import EstimatorBoundary
 from rue.models.sklearn.linear import LINEAR, read_linear
 from rue.models.sklearn.mlp import read_mlp
 from rue.models.sklearn.refused import NEAREST
-from rue.models.sklearn.response import TransformedBack
+from rue.models.sklearn.response import TransformedBack, brought_back, target_values
+from rue.models.sklearn.supervised import supervised
 
 TREES = ("sklearn.ensemble", "sklearn.tree")
+SAME = ("sklearn.", "sklearnex", "daal4py")  # modules whose predict is that of scikit-learn, perhaps faster
 
 Inside = Callable[[Any], Model]
 """A function that reads the estimator inside another."""
@@ -50,6 +51,7 @@ def read(estimator: Any, loss: Any, l2: Any) -> Model:
                 raise SettingError(
                     f"{type(estimator).__name__} knows the loss and penalty it was trained with; leave loss and l2 out"
                 )
+            _refuse_own_predict(estimator, kind)
             return read_linear(estimator, LINEAR[kind]) if kind in LINEAR else read_mlp(estimator)
         if kind.__module__.startswith(TREES):
             _check_fitted(estimator)
@@ -85,7 +87,9 @@ def _pipeline(pipeline: Any, inside: Inside) -> Model:
     if len(pipeline) == 1:
         return _with_boundary(model, own=pipeline.predict)
     before, inner = pipeline[:-1], _boundary(model).features
-    return _with_boundary(model, features=partial(_after_steps, before, inner), own=pipeline.predict)
+    steps = (*supervised(before), *model.supervised)
+    read = _with_boundary(model, features=partial(_after_steps, before, inner), own=pipeline.predict)
+    return replace(read, supervised=steps)
 
 
 def _after_steps(before: Any, inner: Callable[[Any], Any], inputs: Any) -> Any:
@@ -114,11 +118,12 @@ def _transformed_target(regressor: Any, inside: Inside) -> Model:
     transformer = regressor.transformer_
     encode = partial(_transformed_first, transformer, _boundary(model).encode)
     response = TransformedBack(transformer.inverse_transform, model.response)
-    return _with_boundary(model, encode=encode, response=response, own=regressor.predict)
+    read = _with_boundary(model, encode=encode, response=response, own=regressor.predict)
+    return replace(read, admit_targets=partial(brought_back, transformer))
 
 
 def _transformed_first(transformer: Any, inner: Callable[[Any], Any], targets: Any) -> Any:
-    values = np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
+    values = target_values(targets)
     transformed = transformer.transform(values.reshape(len(values), -1))
     return inner(np.asarray(transformed, np.float64).reshape(values.shape))
 
@@ -130,6 +135,15 @@ def _boundary(model: Model) -> EstimatorBoundary:
 def _with_boundary(model: Model, **parts: Any) -> Model:
     """The same model with some parts of its boundary replaced."""
     return replace(model, boundary=replace(_boundary(model), **parts))
+
+
+def _refuse_own_predict(estimator: Any, kind: Any) -> None:
+    """Refuse to read a regressor whose class makes its predictions in a way of its own, as by clipping them."""
+    own: Any = type(estimator).predict
+    if own is not kind.predict and not hasattr(estimator, "classes_") and not own.__module__.startswith(SAME):
+        raise OpaqueError(
+            f"{type(estimator).__name__} has a predict of its own, which the parameters of {kind.__name__} do not show"
+        )
 
 
 def _check_fitted(estimator: BaseEstimator) -> None:

@@ -2,14 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rue.core.concepts import Response
 from rue.core.errors import ModelError
 
 Values = NDArray[np.float64]
+
+OFF = 1e-3  # of the range that half of the targets lie in: a target that comes back as near as this counts as the same
+FEW = 0.01  # the share of targets that may come back otherwise, as the ends of a range that a transformer cuts off
 
 
 @dataclass(frozen=True)
@@ -56,3 +61,30 @@ class TransformedBack:
                     "the target transformer mixes the targets, so that outputs cannot be brought back one by one; use "
                     "one that transforms each by itself (StandardScaler, FunctionTransformer)"
                 )
+
+
+def brought_back(transformer: Any, targets: Any) -> None:
+    """Raise if the inverse of a fitted target transformer does not bring the training targets back."""
+    values = target_values(targets)
+    columns = values.reshape(len(values), -1)
+    with np.errstate(all="ignore"):
+        transformed = np.asarray(transformer.transform(columns), np.float64).reshape(columns.shape)
+        back = np.asarray(transformer.inverse_transform(transformed), np.float64).reshape(columns.shape)
+    apart = np.abs(back - columns)
+    spread = np.subtract(*np.nanquantile(columns, [0.75, 0.25])) or np.nanstd(columns) or 1.0
+    off = apart > OFF * spread  # what is not a number is refused where it is read
+    if off.mean() <= FEW:
+        return
+    row, column = np.unravel_index(int(np.nanargmax(apart)), apart.shape)
+    raise ModelError(
+        f"the inverse of the target transformer does not bring {off.mean():.0%} of the {len(columns)} training targets "
+        f"back: they come back {np.median(apart[off]):.3g} off in the median, where half of all lie within a range of "
+        f"{spread:.3g}, and {columns[row, column]:.6g} comes back as {back[row, column]:.6g}; give "
+        "TransformedTargetRegressor an inverse_func that undoes its func (log with exp, log1p with expm1), or, where "
+        "that is meant, audit it by its predictions alone: rue.audit(types.SimpleNamespace(predict=model.predict), ...)"
+    )
+
+
+def target_values(targets: Any) -> Values:
+    """Raw targets as numbers."""
+    return np.asarray(targets.detach().cpu() if isinstance(targets, Tensor) else targets, np.float64)
