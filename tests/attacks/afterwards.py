@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from torch import nn
 
 import rue
@@ -418,9 +418,57 @@ FIGURES = [
     ),
 ]
 
+# ------------------------------------------------------------------------------------------ a later trial
+
+
+def by_wrong(y: Any, choose: Callable[..., rue.Policy] = rue.Policy.by_risk, **asked: Any) -> rue.Policy:
+    return choose(of_classes().audit(held()[0]), y, rue.policy.Wrong(), **(asked or {"risk": 0.3}))
+
+
+def same_threshold(found: rue.Policy) -> None:
+    decided = LogisticRegression().fit(train()[0], classes(slice(0, N))).predict(held()[0])
+    audit = of_classes().audit(held()[0])
+    accepted = (audit.score <= found.threshold) & ~audit.scarce
+    assert found.error_rate is not None
+    np.testing.assert_allclose(found.error_rate.value, (decided != classes(HELD_ROWS))[accepted].mean())
+
+
+LABELS = [
+    *(
+        Attack(
+            f"Labels of a policy are {what}",
+            lambda change=change: by_wrong(change(classes(HELD_ROWS))),
+            Refused(DataError, "none of the classes"),
+        )
+        for what, change in {
+            "words, those of the model numbers": lambda y: y.astype(str),
+            "one too large": lambda y: y + 1,
+            "missing in one row": lambda y: np.where(np.arange(len(y)) == 3, np.nan, y),
+        }.items()
+    ),
+    *(
+        Attack(
+            f"Labels of a policy by {how} are none of the classes",
+            lambda choose=choose, asked=asked: by_wrong(np.full(HELD, 7), choose, **asked),
+            Refused(DataError, "none of the classes"),
+        )
+        for how, choose, asked in (
+            ("cost", rue.Policy.by_cost, {"error": 10.0, "review": 1.0}),
+            ("error rate", rue.Policy.by_error_rate, {"rate": 0.3}),
+            ("share", rue.Policy.by_share, {"share": 0.3}),
+        )
+    ),
+    Attack(
+        "Labels of a policy are objects, those of the model numbers",
+        lambda: by_wrong(classes(HELD_ROWS).astype(object)),
+        Right("the share of wrong decisions of scikit-learn", same_threshold),
+    ),
+]
+
 SECTIONS = {
     "The order of rows": ROW_ORDER,
     "Held-out rows that are not like new ones": HELD_OUT,
     "Decisions, results and settings": RESULTS,
     "Figures of the wrong thing": FIGURES,
+    "Labels that are no class": LABELS,
 }

@@ -15,7 +15,7 @@ from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.features import coordinates
 from rue.data.rows import Rows
-from rue.models.labels import label_codes
+from rue.core.labels import label_codes
 
 SURPRISING = 3.0  # errors above so many times the expected size give a warning
 WORSE = 1.5  # and above so many times, where a constant would do better

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rue.core.errors import DataError
 from rue.losses import Loss, one_vs_rest, row_weighted
-from rue.models.labels import label_codes, label_column
+from rue.core.labels import label_codes, label_column
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from rue.core.model import Model
 from rue.core.schema import Schema
 from rue.losses import Loss, as_loss
 from rue.models.estimator import EstimatorBoundary
-from rue.models.labels import label_codes
+from rue.core.labels import label_codes
 from rue.models.links import Exponential, Logistic
 from rue.models.tables import described, table
 from rue.models.trees.forest import NO_BAG, NO_OBJECTIVE, ForestCore, ForestReading
