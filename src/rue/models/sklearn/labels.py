@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.errors import DataError
-from rue.losses import Loss, one_vs_rest, row_weighted
 from rue.core.labels import label_codes, label_column
+from rue.losses import Loss, one_vs_rest, row_weighted
 
 
 @dataclass(frozen=True)
