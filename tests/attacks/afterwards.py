@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from torch import nn
 
@@ -511,11 +512,60 @@ ROUNDED = [
     ),
 ]
 
+
+def visits(effect: float = 1.0, noise: float = 0.1, changing: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Fifty patients with six visits each: an effect of the patient that no column tells, and noise."""
+    source = np.random.default_rng(0)
+    X = np.repeat(source.normal(size=(50, 4)), 6, axis=0)
+    y = X[:, 0] + effect * np.repeat(source.normal(size=50), 6) + noise * source.normal(size=300)
+    if changing:
+        X[:, 3] = source.normal(size=300)
+    return X, y
+
+
+def of_visits(model: Any, X: np.ndarray, y: np.ndarray, **beside: Any) -> rue.Audit:
+    return rue.audit(
+        model.fit(X, y), train=rue.Data(X, y, **beside), inputs=np.random.default_rng(1).normal(size=(9, 4))
+    )
+
+
+def no_word_of_copies(found: rue.Audit) -> None:
+    assert not [text for text in found.facts["warnings"] if "copies" in text]
+
+
+REPEATED = [
+    *(
+        Attack(
+            f"Patients are there with several visits each, the model is {what}, and nothing says so",
+            lambda model=model, changing=changing: of_visits(model(), *visits(changing=changing)),
+            Warned("copies: .*group="),
+        )
+        for what, model, changing in (
+            ("a forest", lambda: RandomForestRegressor(20, random_state=0), False),
+            ("a ridge regression", Ridge, False),
+            ("a forest, and a column changes", lambda: RandomForestRegressor(20, random_state=0), True),
+        )
+    ),
+    *(
+        Attack(
+            f"Inputs are there several times, and {why}",
+            lambda data=data, beside=beside: of_visits(Ridge(), *data, **beside),
+            Right("errors of rows that are left out are those of new ones", no_word_of_copies),
+        )
+        for why, data, beside in (
+            ("group= keeps them together", visits(), {"group": np.repeat(np.arange(50), 6)}),
+            ("their targets differ by noise alone", visits(effect=0.0, noise=1.0), {}),
+            ("the model knows all that they have in common", visits(effect=0.0, noise=0.3), {}),
+        )
+    ),
+]
+
 SECTIONS = {
     "The order of rows": ROW_ORDER,
     "Held-out rows that are not like new ones": HELD_OUT,
     "Decisions, results and settings": RESULTS,
     "Figures of the wrong thing": FIGURES,
     "Labels that are no class": LABELS,
+    "Inputs that were measured several times": REPEATED,
     "Held-out rows that were rounded": ROUNDED,
 }
