@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from torch import nn
 
@@ -560,12 +560,119 @@ REPEATED = [
     ),
 ]
 
+
+def leaking(column: np.ndarray, y: np.ndarray, model: Any) -> rue.Audit:
+    X = np.column_stack([train()[0], column])
+    return rue.audit(model.fit(X, y), train=(X, y), inputs=X[:5])
+
+
+def boosting(kind: type) -> Any:
+    return kind(max_iter=10, early_stopping=False, random_state=0)
+
+
+def beside(size: float) -> np.ndarray:
+    """The targets moved by noise of so many of their deviations."""
+    y = train()[1]
+    return y + size * y.std() * np.random.default_rng(3).normal(size=N)
+
+
+def zeros() -> np.ndarray:
+    """Amounts, a third of which are zero."""
+    return np.maximum(train()[1] - np.quantile(train()[1], 1 / 3), 0)
+
+
+def no_word_of_a_leak(found: rue.Audit) -> None:
+    assert not [text for text in found.facts["warnings"] if "leak" in text]
+
+
+LABEL = classes(slice(0, N))
+LEAKS = [
+    *(
+        Attack(what, do, Warned("leak: column 3"))
+        for what, do in {
+            "A column is the target up to a thousandth": lambda: leaking(beside(1e-3), train()[1], Ridge(1e-3)),
+            "A column is missing where the label is zero": lambda: leaking(
+                np.where(LABEL == 0, np.nan, train()[0][:, 0]), LABEL, boosting(HistGradientBoostingClassifier)
+            ),
+            "A column is known where the label is zero alone": lambda: leaking(
+                np.where(LABEL == 0, train()[0][:, 0], np.nan), LABEL, boosting(HistGradientBoostingClassifier)
+            ),
+            "A column is missing where the amount is zero": lambda: leaking(
+                np.where(zeros() == 0, np.nan, train()[0][:, 0]), zeros(), boosting(HistGradientBoostingRegressor)
+            ),
+        }.items()
+    ),
+    *(
+        Attack(what, do, Right("a column that tells a part is one to learn from", no_word_of_a_leak))
+        for what, do in {
+            "A column is the target up to a twentieth": lambda: leaking(beside(0.05), train()[1], Ridge(1e-3)),
+            "A column is missing for most of one class": lambda: leaking(
+                np.where((LABEL == 0) & (np.arange(N) % 10 > 0), np.nan, train()[0][:, 0]),
+                LABEL,
+                boosting(HistGradientBoostingClassifier),
+            ),
+        }.items()
+    ),
+]
+
+
+class WithVariance(nn.Module):
+    """A mean, and a variance or its logarithm."""
+
+    def __init__(self, log: bool) -> None:
+        super().__init__()
+        self.layer, self.log = nn.Linear(3, 2).double(), log
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        mean, second = self.layer(rows).unbind(1)
+        variance = nn.functional.softplus(second) + 1e-3
+        return torch.stack([mean, variance.log() if self.log else variance], 1)
+
+
+def with_variance(log: bool, size: float = 1.0) -> rue.Auditor:
+    X, y = (torch.tensor(part) for part in train())
+    net = made(lambda: WithVariance(log))
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        mean, second = net(X).unbind(1)
+        value = nn.functional.gaussian_nll_loss(mean, size * y, second.exp() if log else second)
+        value.backward()
+        return value
+
+    with torch.enable_grad():
+        optimizer.step(loss)
+    return rue.LinearRUE().fit(rue.wrap(net, loss="gaussian_nll", l2=1e-3), (X, size * y))
+
+
+VARIANCES = [
+    *(
+        Attack(
+            f"The second output is a variance, its logarithm is stated, and targets are times {size:g}",
+            lambda size=size: with_variance(False, size),
+            Refused(ModelError, "better as variances"),
+        )
+        for size in (0.3, 1.0, 4.0)
+    ),
+    *(
+        Attack(
+            f"The second output is the logarithm of a variance, and targets are times {size:g}",
+            lambda size=size: with_variance(True, size),
+            Right("what was stated is what was trained", true(lambda found: (found.audit(new()).score > 0).all())),
+        )
+        for size in (0.3, 1.0, 4.0)
+    ),
+]
+
 SECTIONS = {
     "The order of rows": ROW_ORDER,
     "Held-out rows that are not like new ones": HELD_OUT,
     "Decisions, results and settings": RESULTS,
     "Figures of the wrong thing": FIGURES,
     "Labels that are no class": LABELS,
+    "Columns that tell the target": LEAKS,
+    "Variances and their logarithms": VARIANCES,
     "Inputs that were measured several times": REPEATED,
     "Held-out rows that were rounded": ROUNDED,
 }
