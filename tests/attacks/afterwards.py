@@ -665,12 +665,38 @@ VARIANCES = [
     ),
 ]
 
+
+def report_of(y: np.ndarray, at: rue.Auditor | None = None) -> rue.Report:
+    return rue.report(at or auditor(), held()[0], y, baselines=False)
+
+
+def no_surprise(found: rue.Report) -> None:
+    assert "outcomes" not in str(found.verdict)
+
+
+OUTCOMES = [
+    *(
+        Attack(f"A report is made of outcomes {what}", lambda do=do: report_of(*do()), Warned("outcomes: "))
+        for what, do in {
+            "in other units": lambda: (100 * held()[1],),
+            "in another order": lambda: (held()[1][::-1].copy(),),
+            "that are the other class": lambda: (1 - classes(HELD_ROWS), of_classes()),
+        }.items()
+    ),
+    Attack(
+        "A report is made of outcomes as they are",
+        lambda: report_of(held()[1]),
+        Right("the rows are of the same law", no_surprise),
+    ),
+]
+
 SECTIONS = {
     "The order of rows": ROW_ORDER,
     "Held-out rows that are not like new ones": HELD_OUT,
     "Decisions, results and settings": RESULTS,
     "Figures of the wrong thing": FIGURES,
     "Labels that are no class": LABELS,
+    "Outcomes of a report that are others": OUTCOMES,
     "Columns that tell the target": LEAKS,
     "Variances and their logarithms": VARIANCES,
     "Inputs that were measured several times": REPEATED,

@@ -70,9 +70,9 @@ def rows_met_again(
 
 
 def _rounded(met: Met, called: str) -> Check:
-    share = met.count / met.sampled
+    share = met.copies / met.sampled
     found = (
-        f"{met.count} of {met.sampled} audited rows that were drawn ({share:.1%}) lie ten times nearer to a {called} "
+        f"{met.copies} of {met.sampled} audited rows that were drawn ({share:.1%}) lie ten times nearer to a {called} "
         f"row than to the next, as rounded copies do; of {called} rows {met.usual:.1%} do"
     )
     return Check(NAME, "red", share, found, LIMITS, _ADVICE)

@@ -217,8 +217,8 @@ def _tells(known: NDArray[np.bool_], target: _Target, width: int) -> bool:
     ways = gammaln(n + 1) - gammaln(some + 1) - gammaln(n - some + 1)
     if width and np.log(2 * width * len(target.starts)) - ways > np.log(CHANCE):
         return False
-    sides = [np.unique(target.values[side]) for side in (known, ~known)]
-    return all(len(side) for side in sides) and min(map(len, sides)) == 1 and not np.isin(*sides).any()
+    here, there = (np.unique(target.values[side]) for side in (known, ~known))
+    return min(len(here), len(there)) == 1 and not np.isin(here, there).any()
 
 
 def _one_to_one(columns: Array, target: _Target) -> NDArray[np.bool_]:

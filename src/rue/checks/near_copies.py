@@ -55,7 +55,7 @@ def near_copies(cloud: Cloud) -> NDArray[np.bool_]:
 class Met(NamedTuple):
     """How many of some sampled rows nearly are an earlier row, and the share of earlier rows that nearly are one."""
 
-    count: int
+    copies: int
     sampled: int
     usual: float
 

@@ -30,7 +30,7 @@ def _surprising(met: Met) -> bool:
     from scipy.stats import binom
 
     return (
-        met.count >= MANY * met.sampled and float(binom.sf(met.count - 1, met.sampled, max(met.usual, 0.01))) < CHANCE
+        met.copies >= MANY * met.sampled and float(binom.sf(met.copies - 1, met.sampled, max(met.usual, 0.01))) < CHANCE
     )
 
 
