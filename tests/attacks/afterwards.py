@@ -690,12 +690,29 @@ OUTCOMES = [
     ),
 ]
 
+
+def wide() -> rue.Audit:
+    source = np.random.default_rng(0)
+    X, X_new = source.normal(size=(100, 90)), source.normal(size=(300, 90))
+    y = X[:, 0] + 0.5 * source.normal(size=100)
+    return rue.audit(Ridge(30.0).fit(X, y), train=(X, y), inputs=X_new)
+
+
+WIDE = [
+    Attack(
+        "A ridge regression has nearly as many columns as rows, and new rows of the same law",
+        wide,
+        Right("few of them are unlike the training rows", true(lambda found: found.scarce.mean() < 0.15)),
+    )
+]
+
 SECTIONS = {
     "The order of rows": ROW_ORDER,
     "Held-out rows that are not like new ones": HELD_OUT,
     "Decisions, results and settings": RESULTS,
     "Figures of the wrong thing": FIGURES,
     "Labels that are no class": LABELS,
+    "Many columns for few rows": WIDE,
     "Outcomes of a report that are others": OUTCOMES,
     "Columns that tell the target": LEAKS,
     "Variances and their logarithms": VARIANCES,
