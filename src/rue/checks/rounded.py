@@ -6,7 +6,7 @@ from rue.checks.near_copies import Cloud, Met, nearly_met
 from rue.core.arrays import Array
 from rue.core.concepts import Family
 
-MANY = 0.2  # share of the rows from which on they are copies: among honest rows of 17 tables at most .07 were
+MANY = 0.2  # share of the rows from which on they are copies: among honest rows of ten tables at most .07 were
 CHANCE = 1e-3  # and the rate among the earlier rows gives so many less often than this
 MOST = 256  # columns that are compared, evenly spread
 Pair = tuple[Array, Array]  # of the earlier rows, and of those now
