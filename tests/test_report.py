@@ -760,7 +760,7 @@ def test_a_loader_that_shuffles_is_refused():
         rue.report(auditor, DataLoader(rows, batch_size=8, shuffle=True), y[:60])
     with pytest.raises(DataError):  # the same order twice, and not that of the targets
         rue.report(auditor, DataLoader(rows, shuffle=True, generator=torch.Generator()), y[:60])
-    assert rue.report(auditor, DataLoader(rows, batch_size=8), y[:60], baselines=False).document
+    assert rue.report(auditor, DataLoader(rows, batch_size=8), baselines=False).document
 
 
 # --- words for each method ------------------------------------------------------------------------

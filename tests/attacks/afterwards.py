@@ -13,7 +13,12 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest, SelectPercentile, f_classif, f_regression
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -726,6 +731,294 @@ OTHERWISE = [
     ),
 ]
 
+
+# ------------------------------------------------------------------------------------------ a later trial
+
+
+def by_wrong(y: Any, choose: Callable[..., rue.Policy] = rue.Policy.by_risk, **asked: Any) -> rue.Policy:
+    return choose(of_classes().audit(held()[0]), y, rue.policy.Wrong(), **(asked or {"risk": 0.3}))
+
+
+def same_threshold(found: rue.Policy) -> None:
+    decided = LogisticRegression().fit(train()[0], classes(slice(0, N))).predict(held()[0])
+    audit = of_classes().audit(held()[0])
+    accepted = audit.score <= found.threshold
+    assert found.error_rate is not None
+    np.testing.assert_allclose(found.error_rate.value, (decided != classes(HELD_ROWS))[accepted].mean())
+
+
+LABELS = [
+    *(
+        Attack(
+            f"Labels of a policy are {what}",
+            lambda change=change: by_wrong(change(classes(HELD_ROWS))),
+            Refused(DataError, "none of the classes"),
+        )
+        for what, change in {
+            "words, those of the model numbers": lambda y: y.astype(str),
+            "one too large": lambda y: y + 1,
+            "missing in one row": lambda y: np.where(np.arange(len(y)) == 3, np.nan, y),
+        }.items()
+    ),
+    *(
+        Attack(
+            f"Labels of a policy by {how} are none of the classes",
+            lambda choose=choose, asked=asked: by_wrong(np.full(HELD, 7), choose, **asked),
+            Refused(DataError, "none of the classes"),
+        )
+        for how, choose, asked in (
+            ("cost", rue.Policy.by_cost, {"error": 10.0, "review": 1.0}),
+            ("error rate", rue.Policy.by_error_rate, {"rate": 0.3}),
+            ("share", rue.Policy.by_share, {"share": 0.3}),
+        )
+    ),
+    Attack(
+        "Labels of a policy are objects, those of the model numbers",
+        lambda: by_wrong(classes(HELD_ROWS).astype(object)),
+        Right("the share of wrong decisions of scikit-learn", same_threshold),
+    ),
+]
+
+
+def rounded(digits: int) -> tuple[np.ndarray, np.ndarray]:
+    """The training rows as a CSV with so many digits has them."""
+    return tuple(np.round(part, digits) for part in train())
+
+
+def covers_new_rows(found: rue.Auditor) -> None:
+    """As many of 4,000 rows of the same law are inside as are meant to be, up to four standard errors."""
+    source = np.random.default_rng(5)
+    X = source.normal(size=(4000, 3))
+    y = X @ [2.0, -1.0, 0.5] + 0.3 * np.sin(2 * X[:, 0]) + 0.5 * source.normal(size=len(X))
+    lower, upper, _ = found.audit(X).interval(0.9)
+    assert abs(((lower <= y) & (y <= upper)).mean() - 0.9) < 4 * 0.3 / HELD**0.5
+
+
+ROUNDED = [
+    *(
+        Attack(
+            f"Held-out rows are training rows with {digits} digits behind the point",
+            lambda digits=digits: auditor().calibrate(*rounded(digits)),
+            Refused(DataError, "training row, rounded"),
+        )
+        for digits in (2, 3)
+    ),
+    Attack(
+        "Validation rows are training rows with two digits behind the point",
+        lambda: rue.audit(Ridge().fit(*train()), train=train(), inputs=new(), validation=rounded(2)),
+        Refused(DataError, "training row, rounded"),
+    ),
+    Attack(
+        "A policy is chosen on training rows with two digits behind the point",
+        lambda: rue.Policy.by_share(auditor().audit(rounded(2)[0]), share=0.3),
+        Warned("training row, rounded"),
+    ),
+    Attack(
+        "Held-out rows of a classifier are training rows with two digits behind the point",
+        lambda: of_classes().calibrate(rounded(2)[0], classes(slice(0, N))),
+        Refused(DataError, "training row, rounded"),
+    ),
+    Attack(
+        "Held-out rows that are no training rows have two digits behind the point",
+        lambda: auditor().calibrate(*(np.round(part, 2) for part in held())),
+        Right("intervals cover new rows as they are meant to", covers_new_rows),
+    ),
+]
+
+
+def visits(effect: float = 1.0, noise: float = 0.1, changing: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Fifty patients with six visits each: an effect of the patient that no column tells, and noise."""
+    source = np.random.default_rng(0)
+    X = np.repeat(source.normal(size=(50, 4)), 6, axis=0)
+    y = X[:, 0] + effect * np.repeat(source.normal(size=50), 6) + noise * source.normal(size=300)
+    if changing:
+        X[:, 3] = source.normal(size=300)
+    return X, y
+
+
+def of_visits(model: Any, X: np.ndarray, y: np.ndarray, **beside: Any) -> rue.Audit:
+    return rue.audit(
+        model.fit(X, y), train=rue.Data(X, y, **beside), inputs=np.random.default_rng(1).normal(size=(9, 4))
+    )
+
+
+def no_word_of_copies(found: rue.Audit) -> None:
+    assert not [text for text in found.facts["warnings"] if "copies" in text]
+
+
+REPEATED = [
+    *(
+        Attack(
+            f"Patients are there with several visits each, the model is {what}, and nothing says so",
+            lambda model=model, changing=changing: of_visits(model(), *visits(changing=changing)),
+            Warned("copies: .*group="),
+        )
+        for what, model, changing in (
+            ("a forest", lambda: RandomForestRegressor(20, random_state=0), False),
+            ("a ridge regression", Ridge, False),
+            ("a forest, and a column changes", lambda: RandomForestRegressor(20, random_state=0), True),
+        )
+    ),
+    *(
+        Attack(
+            f"Inputs are there several times, and {why}",
+            lambda data=data, beside=beside: of_visits(Ridge(), *data, **beside),
+            Right("errors of rows that are left out are those of new ones", no_word_of_copies),
+        )
+        for why, data, beside in (
+            ("group= keeps them together", visits(), {"group": np.repeat(np.arange(50), 6)}),
+            ("their targets differ by noise alone", visits(effect=0.0, noise=1.0), {}),
+            ("the model knows all that they have in common", visits(effect=0.0, noise=0.3), {}),
+        )
+    ),
+]
+
+
+def leaking(column: np.ndarray, y: np.ndarray, model: Any) -> rue.Audit:
+    X = np.column_stack([train()[0], column])
+    return rue.audit(model.fit(X, y), train=(X, y), inputs=X[:5])
+
+
+def boosting(kind: type) -> Any:
+    return kind(max_iter=10, early_stopping=False, random_state=0)
+
+
+def beside(size: float) -> np.ndarray:
+    """The targets moved by noise of so many of their deviations."""
+    y = train()[1]
+    return y + size * y.std() * np.random.default_rng(3).normal(size=N)
+
+
+def zeros() -> np.ndarray:
+    """Amounts, a third of which are zero."""
+    return np.maximum(train()[1] - np.quantile(train()[1], 1 / 3), 0)
+
+
+def no_word_of_a_leak(found: rue.Audit) -> None:
+    assert not [text for text in found.facts["warnings"] if "leak" in text]
+
+
+LABEL = classes(slice(0, N))
+LEAKS = [
+    *(
+        Attack(what, do, Warned("leak: column 3"))
+        for what, do in {
+            "A column is the target up to a thousandth": lambda: leaking(beside(1e-3), train()[1], Ridge(1e-3)),
+            "A column is missing where the label is zero": lambda: leaking(
+                np.where(LABEL == 0, np.nan, train()[0][:, 0]), LABEL, boosting(HistGradientBoostingClassifier)
+            ),
+            "A column is known where the label is zero alone": lambda: leaking(
+                np.where(LABEL == 0, train()[0][:, 0], np.nan), LABEL, boosting(HistGradientBoostingClassifier)
+            ),
+            "A column is missing where the amount is zero": lambda: leaking(
+                np.where(zeros() == 0, np.nan, train()[0][:, 0]), zeros(), boosting(HistGradientBoostingRegressor)
+            ),
+        }.items()
+    ),
+    *(
+        Attack(what, do, Right("a column that tells a part is one to learn from", no_word_of_a_leak))
+        for what, do in {
+            "A column is the target up to a twentieth": lambda: leaking(beside(0.05), train()[1], Ridge(1e-3)),
+            "A column is missing for most of one class": lambda: leaking(
+                np.where((LABEL == 0) & (np.arange(N) % 10 > 0), np.nan, train()[0][:, 0]),
+                LABEL,
+                boosting(HistGradientBoostingClassifier),
+            ),
+        }.items()
+    ),
+]
+
+
+class WithVariance(nn.Module):
+    """A mean, and a variance or its logarithm."""
+
+    def __init__(self, log: bool) -> None:
+        super().__init__()
+        self.layer, self.log = nn.Linear(3, 2).double(), log
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        mean, second = self.layer(rows).unbind(1)
+        variance = nn.functional.softplus(second) + 1e-3
+        return torch.stack([mean, variance.log() if self.log else variance], 1)
+
+
+def with_variance(log: bool, size: float = 1.0) -> rue.Auditor:
+    X, y = (torch.tensor(part) for part in train())
+    net = made(lambda: WithVariance(log))
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        mean, second = net(X).unbind(1)
+        value = nn.functional.gaussian_nll_loss(mean, size * y, second.exp() if log else second)
+        value.backward()
+        return value
+
+    with torch.enable_grad():
+        optimizer.step(loss)
+    return rue.LinearRUE().fit(rue.wrap(net, loss="gaussian_nll", l2=1e-3), (X, size * y))
+
+
+VARIANCES = [
+    *(
+        Attack(
+            f"The second output is a variance, its logarithm is stated, and targets are times {size:g}",
+            lambda size=size: with_variance(False, size),
+            Refused(ModelError, "better as variances"),
+        )
+        for size in (0.3, 1.0, 4.0)
+    ),
+    *(
+        Attack(
+            f"The second output is the logarithm of a variance, and targets are times {size:g}",
+            lambda size=size: with_variance(True, size),
+            Right("what was stated is what was trained", true(lambda found: (found.audit(new()).score > 0).all())),
+        )
+        for size in (0.3, 1.0, 4.0)
+    ),
+]
+
+
+def report_of(y: np.ndarray, at: rue.Auditor | None = None) -> rue.Report:
+    return rue.report(at or auditor(), held()[0], y, baselines=False)
+
+
+def no_surprise(found: rue.Report) -> None:
+    assert "outcomes" not in str(found.verdict)
+
+
+OUTCOMES = [
+    *(
+        Attack(f"A report is made of outcomes {what}", lambda do=do: report_of(*do()), Warned("outcomes: "))
+        for what, do in {
+            "in other units": lambda: (100 * held()[1],),
+            "in another order": lambda: (held()[1][::-1].copy(),),
+            "that are the other class": lambda: (1 - classes(HELD_ROWS), of_classes()),
+        }.items()
+    ),
+    Attack(
+        "A report is made of outcomes as they are",
+        lambda: report_of(held()[1]),
+        Right("the rows are of the same law", no_surprise),
+    ),
+]
+
+
+def wide() -> rue.Audit:
+    source = np.random.default_rng(0)
+    X, X_new = source.normal(size=(100, 90)), source.normal(size=(300, 90))
+    y = X[:, 0] + 0.5 * source.normal(size=100)
+    return rue.audit(Ridge(30.0).fit(X, y), train=(X, y), inputs=X_new)
+
+
+WIDE = [
+    Attack(
+        "A ridge regression has nearly as many columns as rows, and new rows of the same law",
+        wide,
+        Right("few of them are unlike the training rows", true(lambda found: found.scarce.mean() < 0.15)),
+    )
+]
+
 SECTIONS = {
     "Steps that were fitted to the targets": SUPERVISED,
     "Estimators that do otherwise than they say": OTHERWISE,
@@ -733,4 +1026,11 @@ SECTIONS = {
     "Held-out rows that are not like new ones": HELD_OUT,
     "Decisions, results and settings": RESULTS,
     "Figures of the wrong thing": FIGURES,
+    "Labels that are no class": LABELS,
+    "Many columns for few rows": WIDE,
+    "Outcomes of a report that are others": OUTCOMES,
+    "Columns that tell the target": LEAKS,
+    "Variances and their logarithms": VARIANCES,
+    "Inputs that were measured several times": REPEATED,
+    "Held-out rows that were rounded": ROUNDED,
 }

@@ -163,7 +163,7 @@ class Auditor:
             measured = held_out(plain, targets, group, stopping)
             texts = (*surprise(plain, targets), *one_target(plain, rows, targets))
             calibrated = replace(self, predictive=replace(self.predictive, held_out=measured))
-        refuse_rows_in_use(model, rows, self.stopped_by, X)
+        refuse_rows_in_use(model, rows, self.stopped_by, X, y)
         texts = (*texts, *far_away(plain, model, rows, X), *repeated(model, rows, X))
         for text in texts:
             warnings.warn(text, RueWarning, stacklevel=4)

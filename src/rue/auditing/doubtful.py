@@ -11,11 +11,11 @@ from rue.calibrate.left_out.witness import codes_of
 from rue.checks.subject import Audited
 from rue.core.arrays import Array, Labels, Whole
 from rue.core.concepts import Inputs
+from rue.core.labels import label_codes
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.data.features import coordinates
 from rue.data.rows import Rows
-from rue.models.labels import label_codes
 
 SURPRISING = 3.0  # errors above so many times the expected size give a warning
 WORSE = 1.5  # and above so many times, where a constant would do better

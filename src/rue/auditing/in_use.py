@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from rue.checks.check import Check
 from rue.checks.duplicates import rows_met_again, share_repeated
 from rue.checks.subject import Audited
+from rue.core.arrays import Array
 from rue.core.concepts import Inputs
 from rue.core.derivatives import outputs
 from rue.core.errors import DataError, ModelError
 from rue.core.model import Model
+from rue.core.nested import leaves
 from rue.data.rows import Rows, input_batches
 
 LOOKED_AT = 2  # training rows that a model is asked for again in every audit, where only its predictions are known
@@ -31,26 +34,40 @@ def refuse_another_model(model: Model, data: Rows) -> None:
         )
 
 
-def refuse_rows_in_use(model: Model, data: Rows, stopped_by: Any, X: Any) -> None:
+def refuse_rows_in_use(model: Model, data: Rows, stopped_by: Any, X: Any, y: Any) -> None:
     """Raise if more of these rows were trained on, or stopped training, than chance explains."""
-    for text in in_use(model, data, stopped_by, X):
+    for text in in_use(model, data, stopped_by, X, y):
         raise DataError(text)
 
 
-def in_use(model: Model, data: Rows, stopped_by: Any, X: Any) -> Iterator[str]:
-    """A sentence for training rows, and one for validation rows, if more of them are there than chance explains."""
+def in_use(model: Model, data: Rows, stopped_by: Any, X: Any, y: Any = None) -> Iterator[str]:
+    """A sentence for training rows, and one for validation rows, if more of them are there than chance explains.
+
+    Targets y, where they are known, tell copies that were rounded from rows that are near by chance.
+    """
     held = Audited.of(X)
     earlier: dict[str, Iterable[Inputs]] = {"training": (batch.inputs for batch in data.batches())}
     if stopped_by is not None:
         earlier["validation"] = input_batches(stopped_by, model)
     for called, rows in earlier.items():
-        found = rows_met_again(held, rows, model, called)
+        targets = None if y is None or called != "training" else (_trained(data), _numbers(model.read_targets(y)))
+        found = rows_met_again(held, rows, model, called, targets)
         if isinstance(found, Check) and found.light == "red":
+            first = f", the first being row {found.rows[0]}" if found.rows else ", rounded"
             yield (
-                f"{found.value:.0%} of the held-out rows have the features of a {called} row, the first being row "
-                f"{found.rows[0]}: rows that the model or its audit was made with guarantee nothing about new ones; "
-                "hold other rows out"
+                f"{found.value:.0%} of the held-out rows have the features of a {called} row{first}: rows that the "
+                "model or its audit was made with guarantee nothing about new ones; hold other rows out"
             )
+
+
+def _trained(data: Rows) -> Array:
+    return np.concatenate([_numbers(batch.targets) for batch in data.batches()])
+
+
+def _numbers(targets: Any) -> Array:
+    """All parts of the targets side by side (n, q)."""
+    parts = [leaf.detach().cpu().double().reshape(len(leaf), -1).numpy() for leaf in leaves(targets)]
+    return np.concatenate(parts, axis=1)
 
 
 def repeated(model: Model, data: Rows, X: Any) -> tuple[str, ...]:

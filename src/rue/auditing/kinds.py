@@ -13,8 +13,8 @@ from rue.core.arrays import Array, Labels
 from rue.core.classify import decided, probability, sampled
 from rue.core.concepts import Decision
 from rue.core.errors import InputError, ShapeError
+from rue.core.labels import label_codes
 from rue.core.resample import generator
-from rue.models.labels import label_codes
 
 
 @dataclass(frozen=True)

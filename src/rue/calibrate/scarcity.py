@@ -12,6 +12,8 @@ from rue.core.arrays import Array
 Whether = NDArray[np.bool_]
 
 USUAL = 0.99  # fraction of the training rows that count as like the others
+WIDE = 0.05  # columns for each training row from which on the largest distances of all columns are judged together
+MIDDLE = 0.9  # share of the distances in a column that are below its scale
 FEATURES = 1000  # number of columns up to which values of single features are compared
 ROUNDING = 1e-5  # in standard deviations of a feature: values this close are equal
 
@@ -64,7 +66,11 @@ def values_of(points: Array, unit: np.ndarray) -> SeenValues | None:
     end = np.full((1, points.shape[1]), np.inf)
     nearest = np.minimum(np.vstack([end, gaps]), np.vstack([gaps, end]))
     level = 1 - (1 - USUAL) / points.shape[1]  # so that 99 of 100 rows are usual in all features together
-    return SeenValues(np.sort(points, axis=0), np.quantile(nearest, level, axis=0) + ROUNDING)
+    distance = np.quantile(nearest, level, axis=0)
+    if points.shape[1] > WIDE * len(first):  # new rows exceed the largest of n distances in some of many columns
+        usual = np.quantile(nearest, MIDDLE, axis=0) + ROUNDING
+        distance = np.maximum(distance, usual * np.quantile((nearest / usual).max(axis=1), USUAL))
+    return SeenValues(np.sort(points, axis=0), distance + ROUNDING)
 
 
 def _distances(values: Array, points: Array) -> Array:

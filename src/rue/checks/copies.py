@@ -1,7 +1,7 @@
 """Are training rows there more than once? A row that is left out while its copy stays is no new row."""
 
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rue.checks.check import ROWS, Check, Light
 from rue.checks.near_copies import Cloud, near_copies
 from rue.checks.prints import DISTINCT, LOOKED_AT, Prints, row_prints
+from rue.checks.repeats import repeats
 from rue.checks.subject import Subject
 from rue.core.arrays import Array
 from rue.core.concepts import Batch, Family
@@ -26,7 +27,8 @@ CELLS = 2**21  # up to so many numbers, rows that differ in one column alone are
 LIMITS = (
     f"green where at most {FEW:.0%} of the rows, or fewer than {SEVERAL}, equal another in inputs and target, or where "
     f"few different values make that happen by chance; red from {MANY:.0%}; amber between, and where so many are equal "
-    "but for one column, or lie ten times nearer to another than measurements do"
+    "but for one column, or lie ten times nearer to another than measurements do, or have the inputs of another and a "
+    "target far more like its than others are"
 )
 
 
@@ -52,6 +54,9 @@ def copies(subject: Subject) -> Check | str:
         one = _but_for_one(prints, rows, unit, width)
         if one is not None:
             return _equal(data, one.several, one.times, "amber", f"in target and all inputs but column {one.column}")
+    measured = _measured_again(subject, prints, rows)
+    if measured is not None:
+        return measured
     return _equal(data, several, times, "green", "in inputs and target")
 
 
@@ -59,7 +64,7 @@ def _equal(data: Rows, several: NDArray[np.bool_], times: NDArray[np.int64], lig
     found = f"{int(several.sum())} of n = {data.n} training rows ({several.mean():.1%}) equal another {called}"
     if several.any():
         found += f", the commonest {int(times.max())} times"
-    rows_of = () if light == "green" else tuple(data.ids.numpy()[several].tolist()[:ROWS])
+    rows_of = () if light == "green" else _ids(data, several)
     return Check(NAME, light, float(several.mean()), found, LIMITS, "" if light == "green" else _ADVICE, rows_of)
 
 
@@ -91,6 +96,35 @@ def _near(near: NDArray[np.bool_], n: int) -> Check:
         "times nearer to some rows than to the next, in inputs and target: copies that were moved a little"
     )
     return Check(NAME, "amber", float(near.mean()), found, LIMITS, _ADVICE)
+
+
+def _measured_again(subject: Subject, prints: Prints, rows: Array) -> Check | None:
+    """An amber light where inputs are there several times, with targets far more alike than those of others."""
+    data, family = subject.data, subject.model.family
+    if family.decision is not None or family.coupled:
+        return None
+    width = some_coordinates(take(next(data.batches()).inputs, slice(0, 1)), MOST).shape[1]
+    lines = family.gradients and family.joint and not family.grown
+    found = repeats(prints[:, :width], rows[:, :width], rows[:, width:], data.unit.numpy(), lines)
+    if found is None:
+        return None
+    called = "" if found.column is None else f" but for column {found.column}"
+    text = (
+        f"{int(found.rows.sum())} of n = {data.n} training rows ({found.rows.mean():.1%}) have the inputs of another"
+        f"{called}; targets of the same inputs have a variance of {found.within:.3g}, the means of different ones "
+        f"{found.between:.3g} around what the others tell: the same patient or thing, measured again"
+    )
+    return Check(NAME, "amber", float(found.rows.mean()), text, LIMITS, _GROUP, _ids(data, found.rows))
+
+
+def _ids(data: Rows, rows: NDArray[np.bool_]) -> tuple[Any, ...]:
+    return tuple(data.ids.numpy()[rows].tolist()[:ROWS])
+
+
+_GROUP = (
+    "left-out errors and intervals are too small for new ones where another row of the same one stays; give all rows "
+    "of one a group, rue.Data(X, y, group=...)"
+)
 
 
 def _cloud(rows: Array, width: int, unit: NDArray[np.int64], family: Family) -> Cloud:

@@ -6,8 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.checks.check import ROWS, Check, Light
+from rue.checks.near_copies import Met
 from rue.checks.prints import Prints, row_prints
+from rue.checks.rounded import rounded_copies
 from rue.checks.subject import Audited, Subject
+from rue.core.arrays import Array
 from rue.core.concepts import Inputs
 from rue.core.model import Model
 from rue.data.features import coordinates
@@ -20,7 +23,7 @@ CHANCE = 1e-3  # red where chance at that rate gives so many with less than this
 LIMITS = (
     "green where no audited row has the features of a training row, or no more have than training rows equal one "
     f"another; red from {SHARE:.0%} of the audited rows, where chance at that rate gives so many less than once in "
-    f"{1 / CHANCE:.0f}; amber between"
+    f"{1 / CHANCE:.0f}, and where a fifth lie as near to a training row as rounded copies; amber between"
 )
 
 
@@ -31,15 +34,29 @@ def duplicates(subject: Subject) -> Check | str:
     return rows_met_again(subject.audited, (batch.inputs for batch in subject.data.batches()), subject.model)
 
 
-def rows_met_again(audited: Audited, earlier: Iterable[Inputs], model: Model, called: str = "training") -> Check | str:
-    """Count the rows that equal one of earlier rows, which are `called` so in texts."""
-    told = _told(earlier, audited.batches(model))
+def rows_met_again(
+    audited: Audited,
+    earlier: Iterable[Inputs],
+    model: Model,
+    called: str = "training",
+    targets: tuple[Array, Array] | None = None,
+) -> Check | str:
+    """Count the rows that equal one of earlier rows, which are `called` so in texts, or are rounded copies of them.
+
+    Copies of both agree in the `targets`, of earlier rows (n, q) and of these (m, q), where they are known.
+    """
+    sets = [[coordinates(inputs) for inputs in rows] for rows in (earlier, audited.batches(model))]
+    told = _told(*sets)
     if isinstance(told, str):
         return told
     before, now = told
     twice, same = int(_several(before).sum()), np.flatnonzero(np.isin(now, before))
     m, n, rate = len(now), len(before), twice / len(before)
     light = _light(len(same), m, rate, n)
+    if light != "red":
+        met = rounded_copies((np.concatenate(sets[0]), np.concatenate(sets[1])), targets, model.family)
+        if met is not None:
+            return _rounded(met, called)
     return Check(
         NAME,
         light,
@@ -47,12 +64,24 @@ def rows_met_again(audited: Audited, earlier: Iterable[Inputs], model: Model, ca
         f"{len(same)} of m = {m} audited rows ({len(same) / m:.1%}) have the features of a {called} row; of n = {n} "
         f"{called} rows {twice} ({rate:.1%}) equal another",
         LIMITS,
-        ""
-        if light == "green"
-        else "take these rows out before errors are measured on them; split the data again, by "
-        "patient or source where one has several rows",
+        "" if light == "green" else _ADVICE,
         tuple(named(audited.source, same[:ROWS]).tolist()),
     )
+
+
+def _rounded(met: Met, called: str) -> Check:
+    share = met.copies / met.sampled
+    found = (
+        f"{met.copies} of {met.sampled} audited rows that were drawn ({share:.1%}) lie ten times nearer to a {called} "
+        f"row than to the next, as rounded copies do; of {called} rows {met.usual:.1%} do"
+    )
+    return Check(NAME, "red", share, found, LIMITS, _ADVICE)
+
+
+_ADVICE = (
+    "take these rows out before errors are measured on them; split the data again, by patient or source where one has "
+    "several rows"
+)
 
 
 def _light(same: int, m: int, rate: float, n: int) -> Light:
@@ -68,7 +97,7 @@ def _light(same: int, m: int, rate: float, n: int) -> Light:
 
 def share_repeated(rows: Audited, earlier: Iterable[Inputs], model: Model) -> float:
     """The share of rows that equal another one of them, if that is more than chance among the earlier rows explains."""
-    told = _told(earlier, rows.batches(model))
+    told = _told(*([coordinates(inputs) for inputs in part] for part in (earlier, rows.batches(model))))
     if isinstance(told, str):
         return 0.0
     before, now = told
@@ -86,9 +115,9 @@ def _several(prints: Prints) -> NDArray[np.bool_]:
     return np.asarray(times[where] > 1)
 
 
-def _told(earlier: Iterable[Inputs], now: Iterable[Inputs]) -> tuple[Prints, Prints] | str:
+def _told(earlier: list[Array], now: list[Array]) -> tuple[Prints, Prints] | str:
     """Fingerprints (n,) and (m,) of two sets of rows, or the reason why rows cannot be told apart."""
-    sets = [[coordinates(inputs) for inputs in rows] for rows in (earlier, now)]
+    sets = (earlier, now)
     widths = {part.shape[1] for rows in sets for part in rows}
     if len(widths) > 1:
         return (

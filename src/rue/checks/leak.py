@@ -22,14 +22,15 @@ from rue.models.tables import numbered
 
 NAME = "leak"
 FIRST_LOOK = 64  # rows in which all columns are compared with the target; those that agree, in all rows
-LINEAR = 1e-4  # a residual of a straight line, in deviations of the target, that counts as rounding
+LINEAR = 3e-3  # a residual of a straight line, in deviations of the target: a correlation of one up to 5e-6
 CHANCE = 1e-6  # green where some column agrees so by chance with more than this probability
 CELLS = 2**21  # inputs that are no table are laid side by side up to so many numbers
 LEVELS = 5  # values that a target has at least where a straight line through them is no chance
 COMPLETE = 0.9  # the share of a column's cells that must be known
 LIMITS = (
-    "red where a column that the model uses is the target, is it in other units, has its order in all rows, or tells "
-    f"its classes one to one, and chance does that in less than one of {1 / CHANCE:.0e} tables of this size"
+    "red where a column that the model uses is the target, is it in other units, has its order in all rows (where "
+    "the rows do not stand in that order, as those of a series), tells its classes one to one, or is missing where it "
+    f"has one value, and chance does that in less than one of {1 / CHANCE:.0e} tables of this size"
 )
 _ADVICE = (
     "the model was told the answer: its errors here are far smaller than where the target is not known yet; take the "
@@ -172,7 +173,7 @@ def _suspects(columns: Array, level: NDArray[np.bool_], target: _Target) -> list
     whole = np.isfinite(columns).all(axis=0)
     sure = whole & (_one_to_one(columns, target) if target.classes else _ordered(columns, target) & ~level)
     if not target.classes:
-        sure |= whole & ~level & (_bent(columns, target.values) < LINEAR)
+        sure |= whole & ~level & (_bent(columns, target.values) < 2 * LINEAR)  # of few rows
     gaps = np.flatnonzero(~whole).tolist()
     gaps = [place for place in gaps if _relation(columns[:, place], bool(level[place]), target, 0)]
     return [*np.flatnonzero(sure).tolist(), *gaps]
@@ -185,6 +186,8 @@ def _relation(column: Array, level: bool, target: _Target, width: int) -> str | 
     column have few values: both may be facts of ten towns that are there in many rows.
     """
     known = np.isfinite(column)
+    if not known.all() and _tells(known, target, width):
+        return "is missing, or known, just where the target has one value,"
     if known.mean() < COMPLETE:
         return None
     column, target = column[known][:, None], target if known.all() else target.at(known)
@@ -204,6 +207,18 @@ def _relation(column: Array, level: bool, target: _Target, width: int) -> str | 
     steps = np.diff(column[:, 0])
     in_time = bool((steps >= 0).all() or (steps <= 0).all())
     return "has the order of the target" if _ordered(column, target)[0] and not (width and in_time) else None
+
+
+def _tells(known: NDArray[np.bool_], target: _Target, width: int) -> bool:
+    """Whether the cells that are known (n,), or those that are not, are those of one value of the target."""
+    from scipy.special import gammaln
+
+    n, some = len(known), int(known.sum())
+    ways = gammaln(n + 1) - gammaln(some + 1) - gammaln(n - some + 1)
+    if width and np.log(2 * width * len(target.starts)) - ways > np.log(CHANCE):
+        return False
+    here, there = (np.unique(target.values[side]) for side in (known, ~known))
+    return min(len(here), len(there)) == 1 and not np.isin(here, there).any()
 
 
 def _one_to_one(columns: Array, target: _Target) -> NDArray[np.bool_]:

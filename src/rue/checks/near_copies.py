@@ -1,6 +1,7 @@
 """Rows that lie so near to another that they are copies of it, moved by a little noise."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,10 @@ class Cloud:
     unit: Whole = field(repr=False)
     targets: int = 0  # the last columns are targets, which copies share
 
-    def sampled(self) -> Whole:
-        """Some rows, the same every time."""
+    def sampled(self, others: int | None = None) -> Whole:
+        """Some rows, the same every time; fewer where there are many `others` that they are compared with."""
         n = len(self.rows)
-        size = min(n, SAMPLED, max(FEWEST, DISTANCES // n))
+        size = min(n, SAMPLED, max(FEWEST, DISTANCES // (others or n)))
         return np.sort(np.random.default_rng(0).choice(n, size, replace=False))
 
 
@@ -41,30 +42,75 @@ def near_copies(cloud: Cloud) -> NDArray[np.bool_]:
     are taken in those alone: in a table of categories two rows may differ in one number only, and still be two. Rows
     that are equal in all of them are no neighbours; they are counted otherwise.
     """
-    points = _measured(cloud)
-    if points.shape[1] < MEASURED or len(points) < ROWS:
+    measured = _Measured.of(cloud)
+    if measured is None:
         return np.zeros(0, dtype=bool)
-    sampled = cloud.sampled()
+    points, sampled = measured(cloud.rows), cloud.sampled()
     squared = _squared(points[sampled], points)
     apart = cloud.label[sampled][:, None] != cloud.label
     squared[apart | (cloud.unit[sampled][:, None] == cloud.unit) | (squared < _rounding(points))] = np.inf
-    count = min(NEIGHBOURS + 1, len(points) - 1)
+    return _far_nearer(squared)
+
+
+class Met(NamedTuple):
+    """How many of some sampled rows nearly are an earlier row, and the share of earlier rows that nearly are one."""
+
+    copies: int
+    sampled: int
+    usual: float
+
+
+def nearly_met(now: Cloud, earlier: Cloud) -> Met | None:
+    """Compare rows with earlier ones, as rounded copies lie near to them; None where nothing can be said.
+
+    A row counts where some earlier rows of its class are far nearer than the next one, equal ones among them.
+    """
+    measured = _Measured.of(earlier)
+    if measured is None or now.rows.shape[1] != earlier.rows.shape[1]:
+        return None
+    points = measured(earlier.rows)
+    sampled, some = now.sampled(len(points)), earlier.sampled()
+    squared = _squared(measured(now.rows[sampled]), points)
+    squared[now.label[sampled][:, None] != earlier.label] = np.inf
+    within = _squared(points[some], points)
+    within[(earlier.label[some][:, None] != earlier.label) | (some[:, None] == np.arange(len(points)))] = np.inf
+    return Met(int(_far_nearer(squared).sum()), len(sampled), float(_far_nearer(within).mean()))
+
+
+def _far_nearer(squared: Array) -> NDArray[np.bool_]:
+    """Which rows of squared distances (m, n) have some that are far smaller than the next; infinite ones are none."""
+    count = min(NEIGHBOURS + 1, squared.shape[1] - 1)
     nearest = np.sort(np.partition(squared, count - 1, axis=1)[:, :count], axis=1)
     known = np.where(np.isfinite(nearest), nearest, np.nan)  # a class may have fewer rows
     return np.asarray((known[:, :-1] < NEARER**2 * known[:, 1:]).any(axis=1))
 
 
-def _measured(cloud: Cloud) -> Array:
-    """The columns (n, q) in which rows do not agree by chance, in units of their spread."""
-    some, p = cloud.rows[:LOOKED_AT], cloud.rows.shape[1]
-    needed = np.where(np.arange(p) < p - cloud.targets, DISTINCT * len(some), VALUES)
-    points = cloud.rows[:, [len(np.unique(some[:, j])) >= needed[j] for j in range(p)]]
-    points = points[:, np.isfinite(points).all(axis=0)]
-    if not points.size:
-        return points
-    spread = points.std(axis=0)
-    usual = np.median(points[:LOOKED_AT], axis=0)  # most points lie near zero then, and their distances lose no digits
-    return np.asarray((points - usual) / np.where(spread > 0, spread, 1.0))
+@dataclass(frozen=True)
+class _Measured:
+    """The columns in which rows do not agree by chance, and their middle and spread."""
+
+    columns: NDArray[np.bool_]
+    usual: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, cloud: Cloud) -> "_Measured | None":
+        """None where there are too few such columns, or too few rows."""
+        if len(cloud.rows) < ROWS:
+            return None
+        some, p = cloud.rows[:LOOKED_AT], cloud.rows.shape[1]
+        needed = np.where(np.arange(p) < p - cloud.targets, DISTINCT * len(some), VALUES)
+        columns = np.array([len(np.unique(some[:, j])) >= needed[j] for j in range(p)])
+        columns &= np.isfinite(cloud.rows).all(axis=0)
+        if columns.sum() < MEASURED:
+            return None
+        points = cloud.rows[:, columns]
+        spread = points.std(axis=0)
+        return cls(columns, np.median(points[:LOOKED_AT], axis=0), np.where(spread > 0, spread, 1.0))
+
+    def __call__(self, rows: Array) -> Array:
+        """Rows in units of the spread; most lie near zero, so that their distances lose no digits."""
+        return np.asarray((rows[:, self.columns] - self.usual) / self.spread)
 
 
 def _squared(some: Array, points: Array) -> Array:

@@ -126,18 +126,37 @@ def _admit_targets(model: Model, outputs: Tensor, targets: Any) -> None:
 
 def _admit_link(model: Model, outputs: Tensor, targets: Any) -> None:
     """Refuse probabilities or means where the loss wants logits or logarithms, if the targets say so too."""
+    if getattr(model.loss, "name", "") == "gaussian_nll":
+        _admit_log_variance(model, outputs, targets)
     link = LINKS.get(model.family.decision or model.family.link or "")
     if link is None or model.family.coupled or not bool(((outputs >= 0) & (outputs <= link.most)).all()):
         return
     inside = outputs.double().clamp(LEAST, link.most - LEAST)
-    with torch.no_grad():
-        better = (model.loss(outputs, targets) - model.loss(link.inverse(inside).to(outputs), targets)).double()
-    error = float(better.std(correction=0)) / len(better) ** 0.5
-    if float(better.mean()) > max(ERRORS * error, SMALL * float(better.abs().mean())):
+    if _fits_better(model, link.inverse(inside).to(outputs), outputs, targets):
         raise ModelError(
             f"all outputs are {link.called}, and fit the targets better as such than as the {link.wanted} that this "
             f"loss wants; leave the last {link.layer} out of the module, or give a callable loss of {link.called}"
         )
+
+
+def _admit_log_variance(model: Model, outputs: Tensor, targets: Any) -> None:
+    """Refuse variances where the loss wants their logarithms, if the targets say so too."""
+    if not bool((outputs[:, 1] > 0).all()):
+        return
+    read = torch.stack([outputs[:, 0], outputs[:, 1].log()], dim=1)
+    if _fits_better(model, read, outputs, targets):
+        raise ModelError(
+            "all second outputs are above zero, and fit the targets better as variances than as the logarithms of "
+            "variances that gaussian_nll wants; give loss=torch.nn.GaussianNLLLoss(), which wants variances"
+        )
+
+
+def _fits_better(model: Model, other: Tensor, outputs: Tensor, targets: Any) -> bool:
+    """Whether outputs that are read in another way fit the targets clearly better."""
+    with torch.no_grad():
+        better = (model.loss(outputs, targets) - model.loss(other, targets)).double()
+    error = float(better.std(correction=0)) / len(better) ** 0.5
+    return float(better.mean()) > max(ERRORS * error, SMALL * float(better.abs().mean()))
 
 
 class _Link(NamedTuple):

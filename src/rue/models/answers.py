@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from rue.core.arrays import Array
 from rue.core.classify import probability
 from rue.core.errors import DataError, ModelError
+from rue.core.labels import label_codes
 from rue.core.model import Model
-from rue.models.labels import label_codes
 
 NUMBERS = 1e-4  # relative tolerance for numbers: tree ensembles add in single precision
 CLEARLY = 0.2  # a label may be so much less probable than the likeliest; an SVM's own probabilities are fitted apart

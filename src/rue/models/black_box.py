@@ -14,9 +14,9 @@ from torch.utils.data import DataLoader, Dataset
 from rue.core.arrays import Array
 from rue.core.concepts import Facts, Family, Inputs
 from rue.core.errors import DataError, ModelError, RueError, SettingError, ShapeError
+from rue.core.labels import label_codes
 from rue.core.model import Model
 from rue.losses import Loss, as_loss, cross_entropy, squared_error
-from rue.models.labels import label_codes
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points, described, table
 

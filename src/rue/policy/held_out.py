@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rue.core.arrays import Array
 from rue.core.errors import DataError, InputError, RueWarning, ShapeError
+from rue.core.labels import label_codes
 from rue.core.row_order import refuse_another_order
 from rue.policy.losses import BoundedLoss
 
@@ -117,7 +118,7 @@ def _losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Array:
             "rue.policy.Exceeds, Wrong or another of rue.policy"
         )
     label = getattr(audit, "label", None)
-    losses = _number_losses(audit, y, loss) if label is None else _label_losses(label, np.asarray(y), loss)
+    losses = _number_losses(audit, y, loss) if label is None else _label_losses(audit, label, np.asarray(y), loss)
     return _within_bounds(losses, len(audit.prediction), loss)
 
 
@@ -140,10 +141,15 @@ def _number_losses(audit: Scored, y: ArrayLike, loss: BoundedLoss) -> Any:
     return loss(prediction, targets)
 
 
-def _label_losses(label: NDArray[Any], y: NDArray[Any], loss: BoundedLoss) -> Any:
+def _label_losses(audit: Scored, label: NDArray[Any], y: NDArray[Any], loss: BoundedLoss) -> Any:
     """The losses of predicted labels, which need not be numbers, as the loss returns them."""
     if label.shape != y.shape:
         raise ShapeError(f"there are labels of shape {y.shape} for predicted ones of {label.shape}; give one for each")
+    names, shares = getattr(audit, "classes", None), getattr(audit, "own_probability", None)
+    if names is None and shares is not None:
+        names = np.arange(2 if label.ndim > 1 else shares.shape[1])  # labels that may hold together are 0 or 1 each
+    if names is not None:
+        label_codes(y.reshape(-1), names)  # raises for labels that are none of the classes: all would count as wrong
     try:
         return loss(label, y)
     except TypeError as error:

@@ -23,6 +23,7 @@ from rue.policy import Policy
 from rue.policy.decision import TieredDecision
 from rue.reports import fingerprints
 from rue.reports.outcome import Outcome, outcome
+from rue.reports.surprises import surprising
 
 T = TypeVar("T")
 NO_SETS = "none: there are no sets of classes; auditor.calibrate(X, y) with held-out rows makes them"
@@ -157,7 +158,18 @@ def measured(auditor: Auditor, inputs: Any, targets: Any, asked: Asked) -> Case:
         decision=policy.decide(audit),
         checkup=_checkup(auditor, inputs, asked.checkup),
     )
-    return _with_explanations(case)
+    return _with_explanations(_with_surprise(case))
+
+
+def _with_surprise(case: Case) -> Case:
+    """Add a check, and warn, where outcomes are far from what was expected."""
+    if case.outcome is None:
+        return case
+    found = surprising(case.audit, case.outcome, (case.interval, case.sets), case.asked.level)
+    if found is None:
+        return case
+    warnings.warn(f"{found.name}: {found.found}; {found.advice}", RueWarning, stacklevel=5)
+    return replace(case, checkup=replace(case.checkup, checks=(*case.checkup.checks, found)))
 
 
 def _check_order(auditor: Auditor, inputs: Any) -> None:

@@ -12,7 +12,7 @@ from rue.auditing.auditor import Auditor
 from rue.auditing.result import Audit
 from rue.core.arrays import Array
 from rue.core.errors import DataError, ShapeError
-from rue.models.labels import label_codes
+from rue.core.labels import label_codes
 
 OutcomeKind = Literal["numbers", "classes", "losses"]
 
@@ -68,6 +68,8 @@ def _classes(audit: Audit, target: NDArray[Any]) -> Outcome:
         return Outcome("classes", codes, target, wrong[:, None].astype(np.float64), "wrong decision")
     _check_known(target)
     codes = np.rint(target.astype(np.float64)).astype(np.int64)
+    if codes.ndim == 1 and audit.own_probability is not None:
+        label_codes(codes, np.arange(audit.own_probability.shape[1]))  # raises for numbers that are no class
     wrong = codes != decided.astype(np.int64)
     wrong = wrong if wrong.ndim == 1 else wrong.any(axis=1)
     return Outcome("classes", codes, codes, wrong[:, None].astype(np.float64), "wrong decision")

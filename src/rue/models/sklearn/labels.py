@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.errors import DataError
+from rue.core.labels import label_codes, label_column
 from rue.losses import Loss, one_vs_rest, row_weighted
-from rue.models.labels import label_codes, label_column
 
 
 @dataclass(frozen=True)

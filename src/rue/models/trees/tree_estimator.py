@@ -14,11 +14,11 @@ from torch import Tensor
 from rue.core.arrays import Whole
 from rue.core.concepts import Facts, Response
 from rue.core.errors import DataError, ModelError, OpaqueError, RueError
+from rue.core.labels import label_codes
 from rue.core.model import Model
 from rue.core.schema import Schema
 from rue.losses import Loss, as_loss
 from rue.models.estimator import EstimatorBoundary
-from rue.models.labels import label_codes
 from rue.models.links import Exponential, Logistic
 from rue.models.tables import described, table
 from rue.models.trees.forest import NO_BAG, NO_OBJECTIVE, ForestCore, ForestReading
