@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rue.core.concepts import Batch, Mapping
+from rue.core.concepts import Batch, Parametrised
 from rue.core.nested import take
 
 CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the processor's cache
@@ -11,7 +11,7 @@ WIDE_ROW_BYTES = 2**20  # from this size on, a row of the Jacobian does not fit 
 WIDE_CHUNK_BYTES = 2**26  # and larger chunks cost less per row
 
 
-def chunk_rows(model: Mapping, vectors: int) -> int:
+def chunk_rows(model: Parametrised, vectors: int) -> int:
     """How many rows to process at once, if each needs this many vectors of d float64 numbers."""
     row = max(1, 8 * vectors * model.theta.numel())
     if model.theta.device.type != "cpu":

@@ -102,7 +102,7 @@ class ExampleLoss(Protocol):
         ...
 
 
-class Mapping(Protocol):
+class Parametrised(Protocol):
     """A function from parameters and inputs to outputs."""
 
     @property
@@ -115,7 +115,7 @@ class Mapping(Protocol):
         ...
 
 
-class Predictor(Mapping, Protocol):
+class Predictor(Parametrised, Protocol):
     """A function from parameters and inputs to outputs, and the loss of these outputs."""
 
     @property

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import jacrev, jvp, vjp, vmap
 
 from rue.core.chunks import chunk_rows, chunks
-from rue.core.concepts import Batch, Coupling, Inputs, Mapping, Objective, Predictor, TrainingSet
+from rue.core.concepts import Batch, Coupling, Inputs, Objective, Parametrised, Predictor, TrainingSet
 from rue.core.errors import DerivativeError, NumericalError
 from rue.core.memory import kept, reading
 from rue.core.nested import leaves, map_leaves, take
@@ -262,7 +262,7 @@ def whole(data: TrainingSet) -> Batch:
     return batch
 
 
-def derived_jacobian(model: Mapping, inputs: Inputs) -> Tensor:
+def derived_jacobian(model: Parametrised, inputs: Inputs) -> Tensor:
     """The Jacobian (c, k, d) by automatic differentiation."""
 
     def at_once(rows: Inputs) -> Tensor:
@@ -353,11 +353,11 @@ def _finite(derivative: Tensor, of: str) -> Tensor:
     return derivative
 
 
-def _one_row(model: Mapping, theta: Tensor, row: Inputs) -> Tensor:
+def _one_row(model: Parametrised, theta: Tensor, row: Inputs) -> Tensor:
     return model.predict(theta, map_leaves(lambda leaf: leaf.unsqueeze(0), row)).squeeze(0)
 
 
-def _row_jacobian(model: Mapping, row: Inputs) -> Tensor:
+def _row_jacobian(model: Parametrised, row: Inputs) -> Tensor:
     """The Jacobian (k, d) of one row, by plain backward passes."""
     with torch.enable_grad():
         theta = model.theta.detach().requires_grad_()

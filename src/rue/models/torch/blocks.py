@@ -63,10 +63,10 @@ def planned(lengths: tuple[int, int], most: int, side: int) -> Grouping:
 
     A side of 0 stands for combinations of all products.
 
-    >>> planned((3, 5), 100, 1), planned((64, 64), 128, 1)
-    (Grouping(groups=1, rows=3, columns=5), Grouping(groups=128, rows=1, columns=1))
-    >>> planned((1, 50), 8, 1), planned((64, 64), 128, 8)
-    (Grouping(groups=1, rows=1, columns=8), Grouping(groups=2, rows=8, columns=8))
+    >>> planned((3, 5), 100, 1).size, planned((64, 64), 128, 1).size, planned((1, 50), 8, 1).size
+    (15, 128, 8)
+    >>> planned((64, 64), 128, 8)
+    Grouping(groups=2, rows=8, columns=8, mixes=0)
     """
     a, b = lengths
     if a * b <= most:
