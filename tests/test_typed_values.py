@@ -18,6 +18,8 @@ pytestmark = pytest.mark.usefixtures("few_trees")
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 y = X[:, 0] + 0.3 * np.random.default_rng(1).normal(size=60)
+HELD = np.random.default_rng(2).normal(size=(60, 3))
+y_held = HELD[:, 0] + 0.3 * np.random.default_rng(3).normal(size=60)
 
 
 def test_a_guarantee_is_a_string_that_says_whether_it_holds():
@@ -39,14 +41,14 @@ def test_intervals_say_what_they_promise(auditor):
     assert plain.interval(by="jackknife+").guarantee.promise == "approximate"
     assert plain.interval(by="full conformal").guarantee.promise == "approximate"
     assert plain.interval(by="distribution").guarantee.promise == "none"
-    assert auditor.calibrate(X + 0.01, y + 0.1).audit(X).interval().guarantee.promise == "guaranteed"
-    assert auditor.validated((X + 0.01, y + 0.1)).audit(X).interval().guarantee.promise == "approximate"
+    assert auditor.calibrate(HELD, y_held).audit(X).interval().guarantee.promise == "guaranteed"
+    assert auditor.validated((HELD, y_held)).audit(X).interval().guarantee.promise == "approximate"
 
 
 def test_the_promise_of_several_outputs_outlives_the_remark():
     targets = np.stack([y, X[:, 1] + 0.1 * y], axis=1)
     two = rue.LinearRUE().fit(rue.wrap(Ridge().fit(X, targets)), (X, targets))
-    said = two.calibrate(X + 0.01, targets + 0.1).audit(X).interval().guarantee
+    said = two.calibrate(HELD, np.stack([y_held, HELD[:, 1] + 0.1 * y_held], axis=1)).audit(X).interval().guarantee
     assert said.endswith("for each output by itself")
     assert said.holds
 
