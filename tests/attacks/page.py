@@ -44,7 +44,7 @@ def page() -> str:
         "Of their 689 entries the first run gave 280 right, 233 refused, 55 warned of, **71 silently wrong and 26 raw\n"
         "errors**; 24 were arguable or slow. All of those are mended. A fourth trial, after that, of 211 misuses and\n"
         "24 sound set-ups gave 99 refused, 49 warned of, 44 right, **16 silently wrong and one raw error**; what can\n"
-        "be told from the data is mended since, with its siblings, and the rest is said in the [gotchas](gotchas.md).\n\n"
+        "be told from the data is mended since, with siblings, and the rest is said in the [gotchas](gotchas.md).\n\n"
         "| what it is about | refused | warned of | right | open |\n|---|---|---|---|---|\n"
     )
     for name, section in SECTIONS.items():
