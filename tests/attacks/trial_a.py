@@ -1380,7 +1380,7 @@ LOSSES = [
     Attack(
         "A network of mean and standard deviation is stated as one of mean and log variance",
         lambda: stated(_sigma(), loss="gaussian_nll", l2=L2),
-        Warned("rest|training fit"),
+        Refused(RueError, "variance"),
     ),
     Attack(
         "A network of mean and log variance is stated by GaussianNLLLoss",

@@ -155,6 +155,8 @@ def _fits_better(model: Model, other: Tensor, outputs: Tensor, targets: Any) -> 
     """Whether outputs that are read in another way fit the targets clearly better."""
     with torch.no_grad():
         better = (model.loss(outputs, targets) - model.loss(other, targets)).double()
+    if len(better) < FEWEST:  # so few rows, as those of a loader's batch, fit either way by chance
+        return False
     error = float(better.std(correction=0)) / len(better) ** 0.5
     return float(better.mean()) > max(ERRORS * error, SMALL * float(better.abs().mean()))
 
@@ -171,6 +173,7 @@ class _Link(NamedTuple):
 
 LEAST = 1e-6  # numbers this near to the end of the range are moved inside before the way back is taken
 ERRORS = 3.0  # standard errors by which the targets must speak for the other reading
+FEWEST = 10  # rows by which that can be told
 SMALL = 1e-3  # and this share of the typical difference between the two
 LINKS = {
     "signs": _Link("probabilities", "logits", "sigmoid", 1.0, torch.logit),

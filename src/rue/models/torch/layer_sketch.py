@@ -18,7 +18,7 @@ from rue.core.concepts import Facts, Inputs
 from rue.core.derivatives import derived_jacobian
 from rue.core.errors import DerivativeError
 from rue.core.memory import free_bytes
-from rue.core.nested import leaves, map_leaves, take
+from rue.core.nested import leaves, take
 from rue.core.resample import generator
 from rue.models.torch.blocks import LayerBlock, Place, lengths, planned
 from rue.models.torch.tapped_layers import TAPPED
@@ -238,7 +238,7 @@ class Drawing(NamedTuple):
 
 def sketched(network: Network, parameters: Sequence[Place], inputs: Inputs, drawing: Drawing) -> LayerSketch:
     """Coordinates for a network; `inputs` are some rows, `parameters` where each tensor lies in theta."""
-    few = map_leaves(lambda leaf: leaf[[row % len(leaf) for row in range(MORE)]], inputs)
+    few = take(inputs, torch.linspace(0, len(leaves(inputs)[0]) - 1, MORE).round().long())
     found = _found(network, few, tuple(parameters))
     known = found.known()
     sketch = _drawn(network, found, known, drawing)
