@@ -169,6 +169,10 @@ CASES = {
         lambda: nn.Sequential(nn.Conv3d(1, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(24, 2)),
         numbers(1, 3, 3, 3),
     ),
+    "padding": (
+        lambda: nn.Sequential(nn.Embedding(12, 4, padding_idx=0), nn.Flatten(), nn.Linear(20, 2)),
+        tokens,
+    ),
     "sentence": (Sentence, tokens),
     "sentence, rows second": (lambda: Sentence(batch_first=False), tokens),
     "attention": (Attention, numbers(5, 6)),
