@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 from rue.core.errors import DataError
 
 ENDLESS = 20  # batches drawn for each row of a dataset, from which on a sampler is taken to have no end
-UNCOUNTED = 100_000  # rows read from a stream without a length, from which on it is taken to have no end
+UNCOUNTED = 10_000  # rows read from a stream without a length, from which on it is taken to have no end
 
 
 def drawn(source: Any) -> tuple[list[list[Any]], Callable[[list[Any]], Any], Any]:
