@@ -19,6 +19,7 @@ from rue.data.rows import Rows
 
 SURPRISING = 3.0  # errors above so many times the expected size give a warning
 WORSE = 1.5  # and above so many times, where a constant would do better
+NORMAL = 0.6745  # the median size of a standard normal number
 CLEARLY = 4.0  # standard errors by which errors must be larger than expected
 CHANCE = 1e-3  # what chance brings about less often than this is worth a sentence
 MOST = 0.5  # share of the rows from which on they are others than those of training
@@ -34,7 +35,8 @@ def surprise(audit: Audit, y: Any) -> tuple[str, ...]:
     errors = audit.errors(y)
     expected = np.diagonal(np.asarray(audit.total_covariance), axis1=1, axis2=2)
     times = float(np.sqrt((errors**2).mean(axis=0) / expected.mean(axis=0)).max())
-    if times > SURPRISING:
+    middle = float((np.median(np.abs(errors) / np.sqrt(expected), axis=0) / NORMAL).max())  # no few rows decide it
+    if times > SURPRISING and middle > WORSE:
         return (f"held-out rows are missed by {times:.3g} times what the training rows led to expect: {ADVICE}",)
     targets = errors + audit.prediction.reshape(errors.shape)
     constant = np.square(targets - targets.mean(axis=0)).mean(axis=0)

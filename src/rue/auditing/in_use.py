@@ -50,7 +50,11 @@ def in_use(model: Model, data: Rows, stopped_by: Any, X: Any, y: Any = None) -> 
     if stopped_by is not None:
         earlier["validation"] = input_batches(stopped_by, model)
     for called, rows in earlier.items():
-        targets = None if y is None or called != "training" else (_trained(data), _numbers(model.read_targets(y)))
+        targets = (
+            None
+            if y is None or called != "training"
+            else (_trained(data), _numbers(model.read_targets(_plain(model, y))))
+        )
         found = rows_met_again(held, rows, model, called, targets)
         if isinstance(found, Check) and found.light == "red":
             first = f", the first being row {found.rows[0]}" if found.rows else ", rounded"
@@ -62,6 +66,16 @@ def in_use(model: Model, data: Rows, stopped_by: Any, X: Any, y: Any = None) -> 
 
 def _trained(data: Rows) -> Array:
     return np.concatenate([_numbers(batch.targets) for batch in data.batches()])
+
+
+def _plain(model: Model, y: Any) -> Any:
+    """Numbers that are written as text as numbers, for a model that predicts numbers; anything else as it is."""
+    if model.family.decision is not None or getattr(getattr(y, "dtype", None), "kind", "") not in ("U", "S", "O"):
+        return y
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):  # words, which are refused where targets are read
+        return y
 
 
 def _numbers(targets: Any) -> Array:
