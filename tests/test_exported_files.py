@@ -203,6 +203,15 @@ def test_a_name_that_stands_twice_in_an_archive_is_refused(tmp_path, members):
         load(str(path))
 
 
+def test_a_member_that_is_shorter_than_stated_is_refused(tmp_path, members):
+    path, made = tmp_path / "net.pt2", bytearray(archive(members))
+    stated = made.rindex(b"net/data/weights/weight_0") - 22  # the directory's word for how long it is, unpacked
+    made[stated] += 1
+    path.write_bytes(made)
+    with pytest.raises(ModelError, match="not as long"):
+        load(str(path))
+
+
 def test_a_whole_program_is_opened_and_computes_the_same(tmp_path, members):
     path = tmp_path / "net.pt2"
     path.write_bytes(archive(members))

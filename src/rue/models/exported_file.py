@@ -92,7 +92,11 @@ def _members(path: Path, file: Any) -> dict[str, bytes]:
             raise _refused(path, f"it holds a member {strange!r}" if strange else "it holds a name twice")
         if len({name.partition("/")[0] for name in names}) != 1:
             raise _refused(path, "its members are not in one folder")
-        return {part.filename.partition("/")[2]: archive.read(part) for part in parts}
+        contents = {part: archive.read(part) for part in parts}
+        wrong = next((part.filename for part in parts if len(contents[part]) != part.file_size), None)
+        if wrong is not None:
+            raise _refused(path, f"{wrong} is not as long as the archive says")
+        return {part.filename.partition("/")[2]: content for part, content in contents.items()}
 
 
 def _check_sizes(path: Path, parts: list[zipfile.ZipInfo]) -> None:
