@@ -191,6 +191,17 @@ def test_groups_are_left_out_together_by_witnesses_and_by_folds():
         assert np.sqrt((alone.total_std**2).mean()) < 0.8 * np.sqrt((apart.total_std**2).mean())
 
 
+@pytest.mark.filterwarnings("ignore:copies")
+@pytest.mark.parametrize("rule", [ForestWitness(), KernelWitness(), Folds(4)])
+def test_no_source_knows_a_row_by_its_group(rule):
+    draw = np.random.default_rng(0)
+    X, y = np.repeat(draw.normal(size=(60, 3)), 4, axis=0), np.repeat(draw.normal(size=60), 4)  # only copies tell y
+    model = neighbors.KNeighborsRegressor(40).fit(X, y)
+    train = rue.Data(X, y, group=np.repeat(np.arange(60), 4))
+    left_out = rue.CalibratedRUE().fit(rue.wrap(model), train, left_out=rule).assess.evidence.prediction[:, 0].numpy()
+    assert ((y - left_out) ** 2).mean() > 0.8 * y.var()
+
+
 @pytest.mark.parametrize("rule", [Witnesses(), ForestWitness(), KernelWitness(), Folds(4)])
 def test_every_source_can_be_asked_for(rule):
     data = problem(n=120)
