@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import sqrt
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from rue.calibrate.left_out.rest import CLOSE
 from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
+from rue.core.arrays import Array
 from rue.core.derivatives import outputs
 from rue.core.errors import RueError
 from rue.core.model import Model
@@ -138,22 +140,21 @@ def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Te
 
 def _least(objective: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
     """The minimum of an objective, searched from zero; where the objective does not exist it counts as `WALL`."""
-    moved = torch.zeros_like(like, requires_grad=True)
-    with torch.no_grad():
-        size = abs(float(objective(moved))) or 1.0
-    search = torch.optim.LBFGS(
-        [moved], max_iter=100, line_search_fn="strong_wolfe", tolerance_grad=1e-9, tolerance_change=0.0
-    )
+    from scipy.optimize import minimize
 
-    def evaluated() -> Tensor:
-        search.zero_grad()
+    with torch.no_grad():
+        size = abs(float(objective(torch.zeros_like(like)))) or 1.0
+
+    def evaluated(point: Array) -> tuple[float, Array]:
+        moved = torch.from_numpy(point).to(like).requires_grad_()
         try:
             value = objective(moved) / size
         except RueError:  # the thresholds of an ordinal model cross
-            moved.grad = torch.zeros_like(moved)
-            return moved.new_tensor(WALL)
-        value.backward()
-        return value
+            return WALL, np.zeros_like(point)
+        (slope,) = torch.autograd.grad(value, moved)
+        return float(value.detach()), slope.double().cpu().numpy()
 
-    search.step(evaluated)
-    return moved.detach()
+    found = minimize(
+        evaluated, np.zeros(len(like)), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0, "maxiter": 100}
+    )
+    return torch.from_numpy(found.x).to(like)

@@ -171,6 +171,11 @@ class TrainedObjective(Core, Objective, Protocol):
         ...
 
     @property
+    def ridge(self) -> Tensor | None:
+        """The coefficients (d,) of ½(θ − centre)² where the penalty is nothing else; None where that is not known."""
+        ...
+
+    @property
     def stated(self) -> bool:
         """Whether the user gave the penalty; if not, the objective has none and it must be estimated."""
         ...

@@ -227,7 +227,7 @@ class Fitting:
         """A few digits that tell auditors apart: of the method, the model and the number of rows."""
         found = blake2b(f"{self.method!r} {self.data.n}".encode(), digest_size=8)
         for part in (*self.model.core.contents(), outputs(self.model, next(self.data.batches()).inputs)):
-            found.update(part.encode() if isinstance(part, str) else part.detach().cpu().numpy().tobytes())
+            found.update(part.encode() if isinstance(part, str) else part.detach().cpu().contiguous().numpy().data)
         return found.hexdigest()
 
     def _facts(self, own: Facts, solved: Solved | None) -> Facts:

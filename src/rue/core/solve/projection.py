@@ -88,6 +88,7 @@ class ProjectedObjective:
     """An objective along random directions: z (r,) instead of theta (d,)."""
 
     sketched: ClassVar[None] = None
+    ridge: ClassVar[None] = None
 
     inner: TrainedObjective
     theta: Tensor = field(repr=False)  # zeros (r,)

@@ -65,13 +65,12 @@ class Sketch:
                 "this model has none; leave solver= away, or use Projection()"
             )
         coordinates = core.sketched(next(iter(data.batches())).inputs, self.size, self.seed)
-        away = (core.centre - core.theta).double()
         return SketchedObjective(
             core,
             torch.zeros(coordinates.size, dtype=core.theta.dtype, device=core.theta.device),
             coordinates,
             _strength(core, coordinates),
-            coordinates.project(away).to(core.theta),
+            coordinates.project(core.centre - core.theta),
             self.followed if core.family.decision == "largest" else None,
         )
 
@@ -115,7 +114,7 @@ def _strength(core: TrainedObjective, coordinates: Coordinates) -> Tensor:
     """The penalty's curvature for every coordinate (r,)."""
     if not core.stated:
         return torch.zeros(coordinates.size, dtype=torch.float64, device=core.theta.device)
-    diagonal = penalty_diagonal(core)
+    diagonal = penalty_diagonal(core) if core.ridge is None else core.ridge
     if diagonal is None:
         raise SettingError("Sketch() needs a penalty that couples no parameters; use Projection()")
     values = []
@@ -135,6 +134,7 @@ class SketchedObjective:
     """An objective in the coordinates of a sketch: z (r,) instead of theta (d,)."""
 
     sketched: ClassVar[None] = None
+    ridge: ClassVar[None] = None
 
     inner: TrainedObjective
     theta: Tensor = field(repr=False)  # zeros (r,)

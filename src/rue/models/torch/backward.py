@@ -1,6 +1,7 @@
 """Refuses modules whose backward pass is not the derivative of what they predict, or not by all that was trained."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,14 +16,14 @@ SHIFTS = (0.1, -1.0, 10.0, -10.0)  # relative to the size of a parameter; tried 
 PARTS = 4  # the parameters are moved in so many parts, so that one wrong layer is not lost among the others
 MOVES = 3  # random moves of each part
 APART = 0.03  # relative difference between a derivative and what the outputs do, over all moves of a part
+DRAWN = 2**20  # random numbers that are drawn at most; longer vectors repeat them
+BLOCK = 2**22  # numbers that are summed in float64 at once
 ROUNDINGS = 200.0  # rounding units of the outputs that a measured difference may be off by
 
 
 def refuse_unregistered(call: Call, theta: Tensor) -> None:
     """Refuse outputs that depend on trainable tensors that the module does not list among its parameters."""
-    with torch.enable_grad():
-        at = theta.detach().clone().requires_grad_()
-        outputs = call(at)
+    at, outputs = _outputs(call, theta)
     strangers = [leaf for leaf in _trainable_leaves(outputs) if leaf is not at]
     if strangers:
         count = sum(leaf.numel() for leaf in strangers)
@@ -50,16 +51,16 @@ def _trainable_leaves(outputs: Tensor) -> list[Tensor]:
     return list(found.values())
 
 
-def padding_left_out(module: nn.Module, theta: Tensor, split: Parts) -> Tensor:
-    """Ones (d,), with zeros at the vectors of padding tokens: torch never trains them, and gives them no gradient."""
-    trained = torch.ones_like(theta)
-    names, parts = {id(p): name for name, p in module.named_parameters()}, split(trained)
-    for layer in module.modules():
-        if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and layer.padding_idx is not None:
-            name = names.get(id(layer.weight), "")
-            if name in parts:
-                parts[name][layer.padding_idx] = 0
-    return trained
+def padding(module: nn.Module) -> dict[str, int]:
+    """The rows of padding tokens, by the names of weights: torch never trains them, and gives them no gradient."""
+    names = {id(p): name for name, p in module.named_parameters()}
+    return {
+        names[id(layer.weight)]: layer.padding_idx
+        for layer in module.modules()
+        if isinstance(layer, nn.Embedding | nn.EmbeddingBag)
+        and layer.padding_idx is not None
+        and id(layer.weight) in names
+    }
 
 
 def refuse_steps(call: Call, theta: Tensor, split: Parts) -> None:
@@ -82,19 +83,20 @@ def refuse_steps(call: Call, theta: Tensor, split: Parts) -> None:
         )
 
 
-def refuse_wrong_derivative(call: Call, theta: Tensor, split: Parts, trained: Tensor) -> None:
-    """Refuse a backward pass that says otherwise than small moves of the `trained` parameters do, in some part of them.
+def refuse_wrong_derivative(call: Call, theta: Tensor, split: Parts, untrained: Mapping[str, int]) -> None:
+    """Refuse a backward pass that says otherwise than small moves do, in some part of the parameters.
 
-    A move across the kink of a ReLU is told from that by a smaller move, which crosses fewer.
+    `untrained` rows of some of them stay where they are. A move across the kink of a ReLU is told from a wrong
+    derivative by a smaller move, which crosses fewer.
     """
     outputs, slope = _slope(call, theta)
-    if slope is None or not bool(torch.isfinite(slope).all()) or not torch.equal(_slope(call, theta)[0], outputs):
+    if slope is None or not bool(torch.isfinite(slope).all()) or not torch.equal(_outputs(call, theta)[1], outputs):
         return  # other checks refuse what is not finite, or random
     names = list(split(theta))
     size = -(-len(names) // PARTS)
     largest = torch.finfo(theta.dtype).eps ** (1 / 3)
     for part in (names[i : i + size] for i in range(0, len(names), size)):
-        moves = [trained * _move(theta, split, part, seed) for seed in range(MOVES)]
+        moves = [partial(_move, theta, split, part, untrained, seed) for seed in range(MOVES)]
         apart = _apart(call, theta, slope, moves, largest)
         if apart > APART and (apart := _apart(call, theta, slope, moves, largest / 8)) > APART:
             raise ModelError(
@@ -105,30 +107,39 @@ def refuse_wrong_derivative(call: Call, theta: Tensor, split: Parts, trained: Te
             )
 
 
-def _apart(call: Call, theta: Tensor, slope: Tensor, moves: list[Tensor], step: float) -> float:
+def _apart(call: Call, theta: Tensor, slope: Tensor, moves: Sequence[Callable[[], Tensor]], step: float) -> float:
     """The relative difference between derivatives along moves and the changes of the outputs; zero within rounding."""
-    said = torch.stack([slope.double() @ move.double() for move in moves])
-    done, rounding = [], 0.0
+    told, done, rounding = [], [], 0.0
     with torch.no_grad():
-        for move in moves:
-            behind, ahead = (call(theta + side * step * move).double() for side in (-1, 1))
+        for draw in moves:
+            move = draw()
+            told.append(_product(slope, move))
+            behind, ahead = (call(torch.add(theta, move, alpha=side * step)).double() for side in (-1, 1))
             weights = _cotangent(ahead)
             done.append(((ahead - behind) * weights).sum() / (2 * step))
             rounding = max(rounding, float((ahead.abs() * weights).sum()))
     rounding *= ROUNDINGS * torch.finfo(theta.dtype).eps / step
+    said = torch.stack(told)
     difference = float((torch.stack(done) - said).norm())
     size = float(torch.maximum(torch.stack(done).norm(), said.norm()))
     return 0.0 if difference <= rounding else (difference - rounding) / size
 
 
-def _move(theta: Tensor, split: Parts, names: list[str], seed: int) -> Tensor:
+def _product(one: Tensor, other: Tensor) -> Tensor:
+    """The product of two vectors (d,), summed in float64."""
+    pairs = zip(one.split(BLOCK), other.split(BLOCK), strict=True)
+    return torch.stack([a.double() @ b.double() for a, b in pairs]).sum()
+
+
+def _move(theta: Tensor, split: Parts, names: list[str], untrained: Mapping[str, int], seed: int) -> Tensor:
     """A random move of some parameters, each in proportion to its own size: columns may have any units."""
     move = torch.zeros_like(theta)
     own, parts = split(theta), split(move)
-    typical = theta.abs().median()
+    typical = theta[:: -(-len(theta) // DRAWN)].abs().median()
     for name in names:
-        size = own[name].abs() if bool(own[name].any()) else typical
-        parts[name].copy_(_signs(parts[name], seed) * size)
+        parts[name].copy_(_signs(parts[name], seed)).mul_(own[name].abs() if bool(own[name].any()) else typical)
+        if name in untrained:
+            parts[name][untrained[name]] = 0
     return move
 
 
@@ -147,13 +158,19 @@ def _steps(call: Call, theta: Tensor, split: Parts, name: str, outputs: Tensor) 
 def _slope(call: Call, theta: Tensor) -> tuple[Tensor, Tensor | None]:
     """Outputs, and the derivative of a random weighted sum of them: zero only if the derivative of each is zero."""
     with torch.enable_grad():
-        at = theta.detach().clone().requires_grad_()
-        outputs = call(at)
+        at, outputs = _outputs(call, theta)
         if not outputs.requires_grad:
             return outputs.detach(), None
         weights = _cotangent(outputs).to(outputs)
         (slope,) = torch.autograd.grad(outputs, at, weights, allow_unused=True)
     return outputs.detach(), slope
+
+
+def _outputs(call: Call, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """The parameters, made for a derivative, and the outputs."""
+    with torch.enable_grad():
+        at = theta.detach().clone().requires_grad_()
+        return at, call(at)
 
 
 def _cotangent(outputs: Tensor) -> Tensor:
@@ -164,4 +181,5 @@ def _cotangent(outputs: Tensor) -> Tensor:
 
 def _signs(part: Tensor, seed: int = 1) -> Tensor:
     """Random numbers of both signs, the same on every run."""
-    return torch.randn(part.shape, generator=torch.Generator().manual_seed(seed)).to(part)
+    drawn = torch.randn(min(part.numel(), DRAWN), generator=torch.Generator().manual_seed(seed)).to(part)
+    return drawn.repeat(-(-part.numel() // max(1, len(drawn))))[: part.numel()].view(part.shape)

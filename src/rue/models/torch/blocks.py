@@ -37,11 +37,11 @@ class Place(NamedTuple):
 
     def of(self, vectors: Tensor) -> Tensor:
         """The part of vectors (..., d) that lies here, in its own shape."""
-        flat = vectors.contiguous()
+        flat = vectors[..., self.offset : self.end].contiguous()
         lead = flat.shape[:-1]
         steps = torch.empty(lead, device="meta").stride()
         strides = (*(step * flat.shape[-1] for step in steps), *self.stride)
-        return flat.as_strided((*lead, *self.shape), strides, flat.storage_offset() + self.offset)
+        return flat.as_strided((*lead, *self.shape), strides, flat.storage_offset())
 
 
 class Grouping(NamedTuple):

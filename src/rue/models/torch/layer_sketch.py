@@ -361,11 +361,17 @@ def _wrong(sketch: LayerSketch, few: Inputs) -> set[Place]:
             read = sketch.back((mix * tapped).sum(), coordinates)
         except RuntimeError:  # shapes that do not fit: rows lie elsewhere than it seemed
             return set(sketch.tapped)
-        each = [torch.autograd.grad((mix * plain)[row].sum(), theta, retain_graph=True)[0] for row in range(len(mix))]
+        wanted_of: dict[Place, list[Tensor]] = {place: [] for place in read}
+        squares = 0.0
+        for row in range(len(mix)):
+            (slope,) = torch.autograd.grad((mix * plain)[row].sum(), theta, retain_graph=True)
+            squares += float(slope.norm()) ** 2
+            for place, found in wanted_of.items():
+                found.append(sketch.blocks[place].project(slope))
     wrong = set()
     for place, values in read.items():
-        wanted = torch.stack([sketch.blocks[place].project(slope) for slope in each])
-        size = float(wanted.norm()) + AGREE * float(torch.stack(each).norm()) / len(theta) ** 0.5
+        wanted = torch.stack(wanted_of[place])
+        size = float(wanted.norm()) + AGREE * (squares / len(theta)) ** 0.5
         if not float((values - wanted).norm()) <= AGREE * size:
             wrong.add(place)
     return wrong

@@ -18,12 +18,12 @@ from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
 from rue.models.reading import read_leaf
-from rue.models.torch.backward import padding_left_out, refuse_steps, refuse_unregistered, refuse_wrong_derivative
+from rue.models.torch.backward import padding, refuse_steps, refuse_unregistered, refuse_wrong_derivative
 from rue.models.torch.calling import arguments, audited_output, kernels
 from rue.models.torch.copying import of_this_thread, private_copy
 from rue.models.torch.layer_sketch import Drawing, LayerSketch, sketched
 from rue.models.torch.optimizer import Optimized, read_optimizer
-from rue.models.torch.parameters import Layout, audited, read_centre
+from rue.models.torch.parameters import Layout, audited, read_centre, stored
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
 
@@ -63,6 +63,11 @@ class ModuleCore:
         return self.l2_given or self.extra is not None
 
     @property
+    def ridge(self) -> Tensor | None:
+        """The coefficients of ½(θ − centre)² in the summed objective; None beside a penalty of the user's own."""
+        return None if self.extra is not None else (self.penalty_scale * stored(self.l2)).expand_as(self.theta)
+
+    @property
     def family(self) -> Family:
         """Delegates to the loss."""
         return self.loss.family
@@ -95,7 +100,7 @@ class ModuleCore:
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½ Σ l2 (θ − centre)² plus the user's own penalty, scaled to the summed objective."""
-        value = 0.5 * (self.l2.to(theta) * (theta - self.centre.to(theta)).square()).sum()
+        value = 0.5 * (stored(self.l2).to(theta) * (theta - stored(self.centre).to(theta)).square()).sum()
         if self.extra is not None:
             value = value + self.extra(self.layout.split(theta))
         return self.penalty_scale * value
@@ -110,7 +115,7 @@ class ModuleCore:
 
     def describe(self) -> Facts:
         """Loss, penalty and size."""
-        coefficients = self.l2.unique().tolist()  # sorted
+        coefficients = stored(self.l2).unique().tolist()  # sorted
         return {
             "loss": self.loss.name,
             "l2": coefficients[0] if len(coefficients) == 1 else tuple(coefficients),
@@ -217,7 +222,7 @@ def _check_backward(core: ModuleCore, inputs: Inputs) -> None:
 
     refuse_unregistered(of_few, theta)
     refuse_steps(lambda theta: core.predict(theta, map_leaves(torch.clone, inputs)), theta, split)
-    refuse_wrong_derivative(of_few, theta, split, padding_left_out(core.module, theta, split))
+    refuse_wrong_derivative(of_few, theta, split, padding(core.module))
 
 
 def _own_shape(core: ModuleCore) -> bool:
@@ -283,7 +288,7 @@ def module_core(
         theta=theta,
         fixed=fixed,
         loss=statement.loss,
-        l2=_coefficients(layout, l2, optimized).to(theta.device),
+        l2=stored(_coefficients(layout, l2, optimized)).to(theta.device).expand_as(theta),
         centre=read_centre(centre, module, layout, theta),
         extra=penalty,
         reduction=agreed,

@@ -58,11 +58,16 @@ class Layout:
 
     def spread(self, values: Mapping[str, float]) -> Tensor:
         """One number per name, zero where it is missing, for every entry of theta: (d,) in float64."""
-        parts = [
-            torch.full((s.numel(),), values.get(n, 0.0), dtype=torch.float64)
-            for n, s in zip(self.names, self.shapes, strict=True)
-        ]
-        return torch.cat(parts)
+        each = [torch.tensor([values.get(name, 0.0)], dtype=torch.float64) for name in self.names]
+        sizes = [shape.numel() for shape in self.shapes]
+        if len(set(map(float, each))) == 1:
+            return each[0].expand(sum(sizes))
+        return torch.cat([value.expand(size) for value, size in zip(each, sizes, strict=True)])
+
+
+def stored(vector: Tensor) -> Tensor:
+    """The numbers of a vector (d,) that take memory: one where it is a single number that was expanded."""
+    return vector[:1] if vector.stride() == (0,) else vector
 
 
 def audited(
@@ -164,7 +169,7 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 def read_centre(centre: object, module: nn.Module, layout: Layout, theta: Tensor) -> Tensor:
     """The centre in the coordinates of theta (d,); parameters it does not name are shrunk towards zero."""
     if centre is None:
-        return torch.zeros_like(theta)
+        return theta.new_zeros(1).expand_as(theta)
     given = _named(centre)
     first = _first_names(module)
     unknown = [name for name in given if name not in first and not name.endswith(EXTRA)]

@@ -54,6 +54,7 @@ class TreeCore:
     """
 
     sketched: ClassVar[None] = None
+    ridge: ClassVar[None] = None
 
     ensemble: BoostedTrees
     theta: Tensor = field(repr=False)
