@@ -25,6 +25,7 @@ from rue.checks.at_rest import needed_share
 from rue.checks.check import Check, CheckUp
 from rue.checks.check_up import CHECKS
 from rue.checks.other_statements import InMetric, explained, other_statements
+from rue.checks.prints import row_prints
 from rue.checks.subject import Subject
 from rue.checks.training_fit import best_constant
 from rue.core.errors import RueWarning
@@ -866,3 +867,10 @@ def test_a_sound_setup_gets_no_warning_and_no_light_but_green(name):
     assert [str(one.message) for one in seen if issubclass(one.category, RueWarning)] == []
     assert auditor.facts["warnings"] == ()
     assert {check.name: check.light for check in auditor.check(X_new) if check.light != "green"} == {}
+
+
+def test_a_zero_has_the_print_of_a_negative_zero():
+    rows = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, 2.0]])
+    zero, negative, other = next(row_prints([rows], np.zeros((1, 2))))
+    assert (zero == negative).all()
+    assert not (zero == other).all()

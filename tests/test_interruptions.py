@@ -167,12 +167,15 @@ def test_after_interruptions_the_process_is_as_before_and_the_next_call_too(name
     wanted, start = call(), time.perf_counter()
     assert call() == wanted
     seconds = time.perf_counter() - start
+    moments = np.random.default_rng(1).uniform(0, seconds, 4 * MOMENTS)  # some come too late
     before, modules = world_picture(), [module_picture(module) for module in (plain, attention)]
     hits = 0
-    for moment in np.random.default_rng(1).uniform(0, seconds, MOMENTS):
+    for moment in moments:
         hits += interrupted(call, moment)
         assert changed(before, world_picture()) == []
         for module, picture in zip((plain, attention), modules, strict=True):
             assert changed(picture, module_picture(module)) == []
         assert call() == wanted
-    assert hits > MOMENTS // 2
+        if hits == MOMENTS:
+            break
+    assert hits == MOMENTS

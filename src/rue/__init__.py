@@ -40,6 +40,7 @@ from rue.methods import (
     best_method,
     integrated,
 )
+from rue.methods.planning import plan
 from rue.models import best_known, wrap
 from rue.policy import Policy
 from rue.reports import Report, report
@@ -81,6 +82,7 @@ __all__ = [
     "integrated",
     "left_out",
     "losses",
+    "plan",
     "plots",
     "policy",
     "quiet",

@@ -8,6 +8,7 @@ RueError
 │   └── ModelError                  a model that cannot be audited as it is
 │       └── OpaqueError             one whose parameters cannot be read; its predictions still can be audited
 ├── SettingError (ValueError)       settings that contradict each other or the problem
+├── ResourceError (MemoryError)     an audit that this machine has no memory for
 ├── FetchError (OSError)            a data set that is not on this machine and could not be downloaded
 ├── WriteError (OSError)            a file that could not be written; what was there before is unchanged
 └── NumericalError (ArithmeticError)
@@ -59,6 +60,10 @@ class OpaqueError(ModelError):
 
 class SettingError(RueError, ValueError):
     """Settings contradict each other or the problem at hand."""
+
+
+class ResourceError(RueError, MemoryError):
+    """There is not enough memory, or time, for an audit."""
 
 
 class FetchError(RueError, OSError):

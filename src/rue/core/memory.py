@@ -4,6 +4,7 @@ Cached derivatives equal the computed ones bit for bit, so an audit gives the sa
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +23,12 @@ MOST = 2**30  # limit of the cache in bytes for one fit on a CPU
 SHARE = 1 / 16  # limit as a part of the free memory: other steps need up to 12 times as much and must find room
 OF_SKETCH = 1 / 4  # the same for sketches, which are small beside what they are made of and take a pass to make again
 
+GROUPS = Path("/sys/fs/cgroup")
+CONTAINERS = (  # of both versions of control groups: the limit, what is used, and what of it files take
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+)
+
 Kind = Literal["Jacobian", "gradient", "output"]
 
 
@@ -32,13 +39,25 @@ def free_bytes(device: torch.device) -> int:
         return int(torch.cuda.mem_get_info(device)[0]) + cached
     try:
         lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(lines["MemAvailable"].split()[0]) * 1024
+        return min(int(lines["MemAvailable"].split()[0]) * 1024, _of_container())
     except (OSError, KeyError, ValueError):
         pass
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, OSError, ValueError):
         return UNKNOWN
+
+
+def _of_container() -> int:
+    """What a container may still use; what files take of it can be freed. Unlimited where there is no container."""
+    for limit, used, stat, files in CONTAINERS:
+        try:
+            room = int((GROUPS / limit).read_text())  # the word "max" where there is no limit
+            entries = dict(line.split() for line in (GROUPS / stat).read_text().splitlines())
+            return max(0, room - int((GROUPS / used).read_text()) + int(entries.get(files, 0)))
+        except (OSError, ValueError):
+            continue
+    return sys.maxsize
 
 
 @contextmanager

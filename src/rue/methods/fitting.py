@@ -34,15 +34,14 @@ from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarni
 from rue.core.influence import Meat
 from rue.core.memory import derivatives_kept
 from rue.core.model import Model
-from rue.core.nested import take
 from rue.core.resample import untouched
-from rue.core.solve.choice import WANTED, Inverted, check_parts, invert, too_large
-from rue.core.solve.projection import Projection
-from rue.core.solve.sketch import affordable, coarse
+from rue.core.solve.choice import WANTED, Inverted, check_parts, invert
+from rue.core.solve.sketch import coarse
 from rue.data.cells import SeenCells
 from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens
 from rue.explain.lens import Lens
+from rue.methods.planning import solver_for
 from rue.models.again import copies
 from rue.models.trees.leaf_influence import SampledTrees
 
@@ -260,8 +259,7 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
         started = time.perf_counter()
         rows, bound = training_rows(data, model)
         solver, warned = settings.solver, []
-        if solver is None and project and too_large(bound, rows):
-            solver = _for_many(bound, rows)
+        if solver is None and project and (solver := solver_for(bound, rows)) is not None:
             warned.append(
                 f"{bound.theta.numel()} parameters and {rows.n} rows are too many for an exact solve: the audit looks "
                 f"along directions of the gradients alone, as with solver={solver!r}; give a larger one for more digits"
@@ -273,14 +271,6 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
         with derivatives_kept(rows):
             audited = bound if solver is None else bound.seen_by(solver, rows)
             yield Fitting(method, settings, audited, rows, started, warned)
-
-
-def _for_many(model: Model, rows: Rows) -> Solver:
-    """A solver for more parameters and rows than can be solved for exactly."""
-    if model.objective.sketched is None:
-        return Projection()
-    k = outputs(model, take(next(rows.batches()).inputs, slice(0, 2))).shape[1]
-    return affordable(model.objective, rows.n, k)
 
 
 def left_out_noise(slope: Array, weight: Array) -> Array:

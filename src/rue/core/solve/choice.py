@@ -96,13 +96,16 @@ def _lifted(curvature: Curvature, least: float, solver: Solver | None) -> Invert
 def chosen_solver(curvature: Curvature, damping: float) -> Solver:
     """Cholesky for a small matrix, the dual form for fewer rows than parameters, else conjugate gradients."""
     d, rank = curvature.size, curvature.rank
-    if d <= SMALL or (d <= LARGE and d <= 2 * rank):
-        return Cholesky()
-    if rank <= LARGE and curvature.root() is not None:
+    if prefers_dual(d, rank) and curvature.root() is not None:
         diagonal = curvature.penalty_diagonal()
         if diagonal is not None and float(diagonal.min()) + damping > 0:
             return Dual()
     return Cholesky() if d <= LARGE else ConjugateGradient()
+
+
+def prefers_dual(d: int, rank: int) -> bool:
+    """Whether the matrix of so many rows is the smaller one, and small enough."""
+    return d > SMALL and rank <= LARGE and (d > LARGE or d > 2 * rank)
 
 
 def too_large(model: Model, data: TrainingSet) -> bool:

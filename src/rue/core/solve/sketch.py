@@ -90,6 +90,11 @@ def affordable(core: TrainedObjective, rows: int, k: int) -> Sketch:
     return Sketch(size, followed=FOLLOWED if few else None)
 
 
+def down_from(largest: Sketch) -> list[Sketch]:
+    """A sketch and smaller ones, the largest first."""
+    return [largest, *(replace(largest, size=size) for size in SIZES if size < largest.size)]
+
+
 def coarse(objective: Objective, inverse: Solving, damping: float) -> str | None:
     """A warning where the rows tell more than so few coordinates keep; None for models that are not sketched.
 

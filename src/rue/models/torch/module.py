@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from rue.core.concepts import Batch, Facts, Family, Inputs
-from rue.core.errors import ModelError, SettingError, ShapeError
+from rue.core.costs import hopeless
+from rue.core.errors import ModelError, ResourceError, SettingError, ShapeError
+from rue.core.memory import free_bytes
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.process import undivided
@@ -279,6 +281,7 @@ def module_core(
     optimized = None if optimizer is None else read_optimizer(optimizer, module, l2_given=l2 is not None)
     chosen = audited(module, select, None if optimized is None else optimized.names)
     layout = Layout(tuple(chosen), tuple(p.shape for p in chosen.values()))
+    _refuse_hopeless(chosen)
     theta = torch.cat([p.detach().reshape(-1) for p in chosen.values()])
     state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     fixed = {name: value.detach().clone() for name, value in state.items() if name not in chosen}
@@ -296,6 +299,15 @@ def module_core(
         l2_given=l2 is not None or (optimized is not None and optimized.l2 is not None),
         l2_reason=optimized.why if optimized is not None and l2 is None else None,
     )
+
+
+def _refuse_hopeless(audited: Mapping[str, Tensor]) -> None:
+    """Refuse so many parameters that admitting the module would already exhaust the memory, before they are copied."""
+    first = next(iter(audited.values()))
+    d = sum(parameter.numel() for parameter in audited.values())
+    refused = hopeless(d, first.element_size(), free_bytes(first.device))
+    if refused is not None:
+        raise ResourceError(f"{d:,} parameters do not fit in memory, already with two training rows.\n{refused}")
 
 
 def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimized: Optimized | None) -> Tensor:

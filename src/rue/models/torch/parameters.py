@@ -144,7 +144,7 @@ def _check(parameters: Mapping[str, nn.Parameter]) -> None:
                 f"parameter {name!r} is {parameter.dtype}, too coarse for curvature; "
                 "audit a copy: copy.deepcopy(net).float()"
             )
-        if not bool(torch.isfinite(parameter).all()):
+        if not (bool(torch.isfinite(parameter.detach().sum())) or bool(torch.isfinite(parameter).all())):
             raise ModelError(f"parameter {name!r} has NaN or infinite values; the training went wrong before the audit")
     first: dict[int, str] = {}
     for name, parameter in parameters.items():

@@ -1,0 +1,69 @@
+"""A short probe: what a few rows and a few products cost on this machine."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rue.core.concepts import Inputs, TrainedObjective, TrainingSet
+from rue.core.derivatives import derived_jacobian, outputs
+from rue.core.nested import leaves, take
+from rue.core.plan import Rates, SketchRates
+from rue.core.solve.sketch import Sketch
+
+ENOUGH = 0.2  # seconds after which nothing is repeated
+ROWS = 64  # that are looked at
+BACKWARD = 3  # forward passes that a gradient takes, where it is not measured
+WIDE = 1024  # rows of the matrices whose product is timed
+NUMBERS = 2**27  # of gradients that a probe may hold
+
+
+def probe(core: TrainedObjective, data: TrainingSet, bound: float, sketch: Sketch | None) -> Rates:
+    """Time forward passes, gradients and products, and this sketch unless it is None.
+
+    `bound` are the seconds of what was done before.
+    """
+    batch = next(iter(data.batches()))
+    few = take(batch.inputs, slice(0, ROWS))
+    count = len(leaves(few)[0])
+    device = core.theta.device
+    forward = _seconds(lambda: outputs(core, few), device) / count
+    k = outputs(core, take(few, slice(0, 2))).shape[1]
+    fewer = max(1, min(count, NUMBERS // (k * core.theta.numel())))
+    gradient = BACKWARD * k * forward
+    if k * core.theta.numel() <= NUMBERS:
+        gradient = _seconds(lambda: _exact(core, take(few, slice(0, fewer))), device) / fewer
+    sketched = None if sketch is None else _sketch_rates(core, few, sketch)
+    matrix = torch.randn(WIDE, WIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(device)
+    return Rates(bound, forward, gradient, _seconds(lambda: matrix @ matrix, device) / WIDE**3, sketched)
+
+
+def _exact(core: TrainedObjective, inputs: Inputs) -> Tensor:
+    return derived_jacobian(core, inputs) if core.jacobian is None else core.jacobian(inputs)
+
+
+def _sketch_rates(core: TrainedObjective, few: Inputs, sketch: Sketch) -> SketchRates:
+    assert core.sketched is not None  # a sketch is given for such cores alone
+    start = time.perf_counter()
+    coordinates = core.sketched(few, sketch.size, sketch.seed)
+    drawn = time.perf_counter() - start
+    row = _seconds(lambda: coordinates.jacobian(few, sketch.followed), core.theta.device) / len(leaves(few)[0])
+    return SketchRates(sketch.size, drawn, row)
+
+
+def _seconds(do: Callable[[], Any], device: torch.device) -> float:
+    """Seconds of one call, the least of a few; the first one, which may prepare something, counts where it is slow."""
+    least = float("inf")
+    spent = 0.0
+    for _ in range(4):
+        start = time.perf_counter()
+        do()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        took = time.perf_counter() - start
+        least, spent = min(least, took), spent + took
+        if spent > ENOUGH:
+            break
+    return least

@@ -1,0 +1,106 @@
+"""The plan of a fit: what every way would cost, before anything long is begun."""
+
+import time as clock
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from rue.core import costs
+from rue.core.concepts import Solver, TrainedObjective, TrainingSet
+from rue.core.derivatives import outputs
+from rue.core.errors import ModelError, SettingError
+from rue.core.memory import free_bytes
+from rue.core.model import Model
+from rue.core.nested import leaves, take
+from rue.core.plan import AuditSize, Plan, Rates, Way, planned
+from rue.core.probe import probe
+from rue.core.resample import untouched
+from rue.core.solve.choice import LARGE, NUMBERS, SMALL, too_large
+from rue.core.solve.dense import Cholesky
+from rue.core.solve.dual import Dual
+from rue.core.solve.sketch import Sketch, affordable
+from rue.data.rows import Rows, input_batches, training_rows
+
+
+def plan(
+    model: Model, data: Any, *, inputs: Any = None, memory: float | None = None, time: float | None = None
+) -> Plan:
+    """What every way to solve would cost, from a short probe, and which one `fit` chooses.
+
+    `inputs` are the rows to audit, `memory` the bytes that may be used (all that are free unless it is given) and
+    `time` the seconds that fit and audit may take. Costs are those of `LinearRUE`; `fit` refuses, with this table,
+    what does not fit in memory.
+
+    >>> import rue
+    >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
+    >>> plan(rue.wrap(net, loss="squared_error", l2=1.0), (X, y), inputs=X).chosen.solver
+    Cholesky()
+    """
+    if isinstance(model, torch.nn.Module):
+        raise ModelError('plan takes a wrapped model; use rue.wrap(net, loss="squared_error", l2=...)')
+    if not (model.family.gradients and model.family.joint):
+        raise ModelError(
+            "a plan is for models with gradients, and this one is audited by its predictions or its trees, whose cost "
+            "is that of a forest on the same rows; use rue.audit"
+        )
+    _check_limits(memory, time)
+    room = int(free_bytes(model.theta.device) if memory is None else memory)
+    with untouched(), torch.inference_mode(False):
+        hopeless = costs.hopeless(model.theta.numel(), model.theta.element_size(), room)
+        if hopeless is not None:
+            return hopeless
+        start = clock.perf_counter()
+        rows, bound = training_rows(data, model)
+        m = 0 if inputs is None else sum(len(leaves(batch)[0]) for batch in input_batches(inputs, bound))
+        size = _size(bound, rows, m)
+        seen = clock.perf_counter() - start
+        ways = _ways(bound, rows, size, room, time)
+        sketches = [way.solver for way in ways if isinstance(way.solver, Sketch)]
+        solved = any(way.whole and way.refused is None for way in ways)
+        rates = probe(bound.objective, rows, seen, sketches[-1 if solved else 0] if sketches else None)
+        return planned(size, room, time, _ways(bound, rows, size, room, time, rates))
+
+
+def solver_for(model: Model, rows: Rows) -> Solver | None:
+    """The solver that is planned for a model too large for an exact one; None for any other model."""
+    family = model.family
+    if family.coupled or not (family.gradients and family.joint):
+        return None
+    if model.theta.numel() <= SMALL and not too_large(model, rows):
+        return None
+    room = free_bytes(model.theta.device)
+    size = _size(model, rows, 0)
+    chosen = costs.solver_of(planned(size, room, None, _ways(model, rows, size, room, None)))
+    return None if isinstance(chosen, Cholesky | Dual) else chosen
+
+
+def _check_limits(memory: float | None, time: float | None) -> None:
+    for name, value, unit in (("memory", memory, "bytes"), ("time", time, "seconds")):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+            raise SettingError(f"{name} must be a number of {unit} above 0, or None, got {value!r}")
+
+
+def _size(model: Model, rows: TrainingSet, m: int) -> AuditSize:
+    k = outputs(model, take(next(iter(rows.batches())).inputs, slice(0, 2))).shape[1]
+    theta = model.theta
+    return AuditSize(rows.n, rows.units, theta.numel(), k, m, theta.element_size())
+
+
+def _ways(
+    model: Model, rows: Rows, size: AuditSize, room: int, time: float | None, rates: Rates | None = None
+) -> list[Way]:
+    """Exact ways first, those that are too slow unasked marked so; then approximations, the most faithful first."""
+    core: TrainedObjective = model.objective
+    if core.sketched is None:
+        ways = costs.every(size, room, rates, None)
+    else:
+        ways = costs.every(size, room, rates, affordable(core, size.n, size.k))
+    ways = [costs.limited(way, room, time) for way in ways]
+    if time is not None or not too_large(model, rows):
+        return ways
+    return [_unasked(way) if way.whole and way.refused is None else way for way in ways]
+
+
+def _unasked(way: Way) -> Way:
+    return replace(way, refused=f"not unasked: beyond {LARGE:,} rows of a matrix, or {NUMBERS:,} numbers of gradients")

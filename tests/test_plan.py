@@ -1,0 +1,141 @@
+"""The plan of a fit: what every way costs, which is chosen, and what is refused before it begins."""
+
+import numpy as np
+import pytest
+import torch
+from rue.errors import ModelError, ResourceError, SettingError
+from torch import nn
+
+import rue
+from rue.core import costs, memory
+from rue.core.plan import AuditSize, Rates
+
+SIZE = AuditSize(n=500, units=500, d=3_000, k=2, m=100, itemsize=4)
+RATES = Rates(bound=0.1, forward=1e-5, gradient=1e-4, multiplication=1e-10, sketch=None)
+
+
+def problem(width, n, k=1, l2=0.1):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, k)).eval()
+    X = torch.randn(n, 4)
+    y = X[:, 0] if k == 1 else torch.randint(0, k, (n,))
+    return rue.wrap(net, loss="squared_error" if k == 1 else nn.CrossEntropyLoss(), l2=l2), X, y
+
+
+@pytest.mark.parametrize(
+    ("width", "n", "k", "solver"),
+    [(8, 40, 1, "Cholesky()"), (100, 60, 1, "Dual()"), (60, 60, 3, "Dual()"), (95, 2_800, 3, "Sketch(1024)")],
+)
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_a_fit_takes_the_way_that_is_planned(width, n, k, solver, monkeypatch):
+    monkeypatch.setattr("rue.core.solve.sketch.WORK", {"cpu": 1e9})  # a small sketch, to be quick
+    model, X, y = problem(width, n, k)
+    plan = rue.plan(model, (X, y), inputs=X[:5])
+    assert plan.chosen.name == solver
+    facts = rue.LinearRUE().fit(model, (X, y)).facts
+    sketched = facts.get("projected_to") is not None
+    assert solver.startswith("Sketch" if sketched else facts["solver"])
+
+
+@pytest.mark.parametrize("column", ["bytes", "passes", "seconds_fit", "seconds_audit"])
+def test_no_cost_falls_as_rows_or_outputs_grow(column):
+    for more in (SIZE._replace(n=700, units=700), SIZE._replace(k=5), SIZE._replace(m=300), SIZE._replace(d=4_000)):
+        less, large = (
+            {way.name: getattr(way, column) for way in costs.every(each, 2**40, _rates(each), None)}
+            for each in (SIZE, more)
+        )
+        if column == "passes":  # of a product with the curvature, one serves all outputs
+            less["ConjugateGradient()"] = 0
+        assert all(large[name] >= 0.999 * less[name] for name in less), (less, large)
+
+
+def _rates(size):
+    return RATES._replace(gradient=RATES.gradient * size.k)
+
+
+def test_the_first_way_that_fits_in_memory_is_chosen():
+    model, X, y = problem(100, 60)
+    everything = rue.plan(model, (X, y))
+    needed = {way.name: way.bytes for way in everything.ways}
+    assert everything.chosen.name == "Dual()"
+    less = rue.plan(model, (X, y), memory=needed["Dual()"] - 1)
+    assert less.chosen.bytes < needed["Dual()"]
+    assert "needs" in less.ways[0].refused
+    nothing = rue.plan(model, (X, y), memory=1000)
+    assert nothing.chosen is None
+    assert "nothing is possible" in str(nothing)
+
+
+def test_a_limit_of_time_chooses_the_most_faithful_way_that_keeps_it():
+    model, X, y = problem(95, 2_800, 3)
+    assert rue.plan(model, (X, y), time=1e9).chosen.answer == "exact"  # though too slow to be chosen unasked
+    hurried = rue.plan(model, (X, y), time=1e-6)
+    assert hurried.chosen is None
+    assert all("takes" in way.refused for way in hurried.ways)
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_a_fit_without_enough_memory_is_refused_with_the_table(monkeypatch):
+    model, X, y = problem(100, 200)
+    monkeypatch.setattr("rue.methods.planning.free_bytes", lambda _: 2**20)
+    with pytest.raises(ResourceError, match=r"(?s)does not fit in memory.*Dual\(\).*needs .* there are 1 MiB"):
+        rue.LinearRUE().fit(model, (X, y))
+
+
+def test_too_many_parameters_are_refused_before_they_are_copied(monkeypatch):
+    net = nn.Linear(1000, 1000)
+    monkeypatch.setattr("rue.models.torch.module.free_bytes", lambda _: 2**20)
+    monkeypatch.setattr(torch, "cat", lambda *_: pytest.fail("parameters were copied"))
+    with pytest.raises(ResourceError, match="1,001,000 parameters do not fit"):
+        rue.wrap(net, loss="squared_error")
+
+
+def test_a_container_has_its_own_limit(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    free = memory.free_bytes(torch.device("cpu"))
+    for name, text in {
+        "memory.max": "5000",
+        "memory.current": "3000",
+        "memory.stat": "anon 1\ninactive_file 700",
+    }.items():
+        (tmp_path / name).write_text(text)
+    assert memory.free_bytes(torch.device("cpu")) == 2700
+    (tmp_path / "memory.max").write_text("max")
+    assert memory.free_bytes(torch.device("cpu")) == pytest.approx(free, rel=0.2)
+
+
+def test_a_plan_is_a_table_for_people_and_numbers_for_programs():
+    model, X, y = problem(8, 40)
+    plan = rue.plan(model, (X, y), inputs=X)
+    lines = str(plan).splitlines()
+    assert lines[0].startswith("40 training rows, 121 parameters, 1 outputs, 40 rows to audit")
+    assert next(line for line in lines if line.startswith("* ")).split()[1] == "Cholesky()"
+    entries = plan.to_dict()
+    assert [way["chosen"] for way in entries["ways"]].count(True) == 1
+    assert all(isinstance(way["bytes"], int) for way in entries["ways"])
+
+
+def test_nothing_of_the_model_and_the_random_state_changes():
+    model, X, y = problem(8, 40)
+    state, theta = torch.random.get_rng_state(), model.theta.clone()
+    rue.plan(model, (X, y), inputs=X)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(model.theta, theta)
+
+
+@pytest.mark.parametrize("limits", [{"memory": 0}, {"memory": "1 GB"}, {"time": -1}, {"time": True}, {"time": np.nan}])
+def test_limits_that_are_no_positive_numbers_are_refused(limits):
+    model, X, y = problem(8, 40)
+    with pytest.raises(SettingError, match=next(iter(limits))):
+        rue.plan(model, (X, y), **limits)
+
+
+def test_what_has_no_gradients_has_no_plan():
+    class Box:
+        def predict(self, X):
+            return np.asarray(X)[:, 0]
+
+    with pytest.raises(ModelError, match="gradients"):
+        rue.plan(rue.wrap(Box()), (np.eye(4), np.arange(4.0)))
+    with pytest.raises(ModelError, match="wrap"):
+        rue.plan(nn.Linear(2, 1), (np.eye(2), np.arange(2.0)))
