@@ -1,11 +1,13 @@
-"""How well sketches keep the exact answer: margins of three small networks on digits, by size and classes followed.
+"""How well sketches and other structures keep the exact answer: margins of three small networks on digits.
 
-`python benchmarks/fidelity.py` writes `docs/scale/fidelity.csv`. The exact answer is the dual form of the same
-Gauss–Newton matrix, under the same stated penalty; what is compared is the variance of the margin between the two
-leading classes of 400 digits that the network has not seen.
+`python benchmarks/fidelity.py` writes `docs/scale/fidelity.csv`; `python benchmarks/fidelity.py EKFAC "last layer"`
+measures these structures anew and keeps the other lines. The exact answer is the dual form of the same Gauss–Newton
+matrix, under the same stated penalty; what is compared is the variance of the margin between the two leading classes of
+400 digits that the network has not seen.
 """
 
 import csv
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +23,15 @@ import rue
 PAGE = Path(__file__).parent.parent / "docs" / "scale" / "fidelity.csv"
 ROWS, AUDITED = 700, 400
 PENALTIES = (0.3, 3.0)
-SKETCHES = [(1024, None), (2048, None), (4096, None), (2048, 4), (4096, 4)]
+COLUMNS = ("network", "parameters", "l2", "size", "followed", "spearman", "ratio")
+STRUCTURES: dict[tuple[str, str], rue.LinearRUE] = {  # size and classes followed: the audit
+    **{
+        (str(size), str(followed or "all")): rue.LinearRUE(solver=rue.solve.Sketch(size, followed=followed))
+        for size, followed in ((1024, None), (2048, None), (4096, None), (2048, 4), (4096, 4))
+    },
+    ("EKFAC", "all"): rue.LinearRUE(solver=rue.solve.EKFAC()),
+    ("last layer", "all"): rue.LinearRUE(),
+}
 
 
 class Lines(nn.Module):
@@ -78,30 +88,45 @@ def margin_variance(audit: rue.Audit) -> np.ndarray:
     return found[rows, first, first] + found[rows, second, second] - 2 * found[rows, first, second]
 
 
-def main() -> None:
-    """Compare every sketch with the exact answer, and write the table."""
+def measured(network: nn.Module, l2: float, wanted: set[str], data: tuple[Tensor, Tensor], new: Tensor) -> list[dict]:
+    """The lines of these structures for one network under one penalty."""
+    loss, head = nn.CrossEntropyLoss(reduction="sum"), list(network.named_modules())[-1][0]
+    whole = rue.wrap(network, loss=loss, l2=l2)
+    exact = margin_variance(rue.LinearRUE(solver=rue.solve.Dual()).fit(whole, data).audit(new))
+    lines = []
+    for (size, followed), method in STRUCTURES.items():
+        if size not in wanted:
+            continue
+        model = rue.wrap(network, loss=loss, l2=l2, select=f"{head}.*") if size == "last layer" else whole
+        found = margin_variance(method.fit(model, data).audit(new))
+        alike, ratio = f"{spearmanr(exact, found)[0]:.3f}", f"{np.median(found / exact):.2f}"
+        lines.append({"l2": str(l2), "size": size, "followed": followed, "spearman": alike, "ratio": ratio})
+    return lines
+
+
+def main(wanted: set[str]) -> None:
+    """Compare every wanted structure with the exact answer, and write the table."""
     warnings.simplefilter("ignore")
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(X))
     X, y = torch.tensor(X[order] / 8 - 1, dtype=torch.float32), torch.tensor(y[order])
     data, new = (X[:ROWS], y[:ROWS]), X[ROWS : ROWS + AUDITED]
+    known = list(csv.DictReader(PAGE.open())) if PAGE.exists() else []
+    lines = [line for line in known if line["size"] not in wanted]
+    for name, (build, epochs) in NETWORKS.items():
+        network = trained(build, *data, epochs)
+        count = sum(p.numel() for p in network.parameters())
+        for l2 in PENALTIES:
+            for line in measured(network, l2, wanted, data, new):
+                lines.append({"network": name, "parameters": str(count), **line})
+                print(*lines[-1].values(), flush=True)
+    names, structures = list(NETWORKS), list(STRUCTURES)
+    lines.sort(key=lambda of: (names.index(of["network"]), of["l2"], structures.index((of["size"], of["followed"]))))
     with PAGE.open("w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["network", "parameters", "l2", "size", "followed", "spearman", "ratio"])
-        for name, (build, epochs) in NETWORKS.items():
-            network = trained(build, *data, epochs)
-            count = sum(p.numel() for p in network.parameters())
-            for l2 in PENALTIES:
-                model = rue.wrap(network, loss=nn.CrossEntropyLoss(reduction="sum"), l2=l2)
-                exact = margin_variance(rue.LinearRUE(solver=rue.solve.Dual()).fit(model, data).audit(new))
-                for size, followed in SKETCHES:
-                    solver = rue.solve.Sketch(size, followed=followed)
-                    found = margin_variance(rue.LinearRUE(solver=solver).fit(model, data).audit(new))
-                    alike, ratio = spearmanr(exact, found)[0], np.median(found / exact)
-                    line = [name, count, l2, size, followed or "all", f"{alike:.3f}", f"{ratio:.2f}"]
-                    table.writerow(line)
-                    print(*line, flush=True)
+        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(lines)
 
 
 if __name__ == "__main__":
-    main()
+    main(set(sys.argv[1:]) or {size for size, _ in STRUCTURES})

@@ -59,6 +59,7 @@ TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
 CHECKS = "tests/test_checks.py"
 SKETCH = "tests/test_sketch.py"
+EKFAC = "tests/test_ekfac.py"
 TRAINED_ROWS = "tests/test_rows_of_training.py"
 RECIPES = "tests/test_recipes.py"
 SOURCES = "tests/test_left_out_sources.py"
@@ -1579,6 +1580,20 @@ BREAKS = [
         "(input != padding_idx % len(weight))",
         "(input == input)",
         SKETCH,
+    ),
+    Break(
+        "eigenbases of rows that all count the same",
+        "models/torch/layer_bases.py",
+        "total += (flat * self.weight.to(flat)[:, None]).flatten(1)",
+        "total += flat.flatten(1)",
+        EKFAC,
+    ),
+    Break(
+        "variances of gradients whose mean is not taken out",
+        "core/influence.py",
+        "(square - shared * total.square() / data.units)",
+        "(square - 0 * total.square() / data.units)",
+        EKFAC,
     ),
     Break(
         "a rare class that is met by chance",

@@ -41,7 +41,8 @@ every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 def test_every_solver_is_held_to_these_laws_or_has_tests_of_its_own():
     public = {kind for kind in map(vars(rue.solve).get, rue.solve.__all__) if hasattr(kind, "factor")}
-    assert public == {type(solver) for solver in SOLVERS.values()} | {rue.solve.Projection, rue.solve.Sketch}
+    own = {rue.solve.Projection, rue.solve.Sketch, rue.solve.EKFAC}
+    assert public == {type(solver) for solver in SOLVERS.values()} | own
 
 
 def curvature_of(name, kind="GaussNewton", **settings):

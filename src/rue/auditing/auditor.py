@@ -282,6 +282,10 @@ class Auditor:
     ) -> Explanation | Explanations:
         """The explanation of one row with all influences, or of every row with the largest ones."""
         lens = self.trained.lens
+        if self.model.family.diagonal:
+            raise SettingError(
+                "EKFAC() keeps no influence of single training rows, so that there is nothing to explain; use Sketch()"
+            )
         if lens is None:
             raise InputError(
                 f"{self.method} makes its score of no training row's influence, so that there is nothing to explain; "

@@ -5,7 +5,7 @@ members, and u resampling units (u = n unless rows are grouped). The batch axis 
 `GaussNewton()`, `Cholesky()` and `RUE(...)` are frozen; applied to a model and data they return another type.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.coordinates import Coordinates
+from rue.core.coordinates import Coordinates, CurvedRows
 
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
@@ -45,6 +45,7 @@ class Family:
     grown: bool = False  # by boosting: every part corrects those before it, so other rows would grow other parts
     projected: bool = False  # the parameters move along random directions only: an approximation
     straight: bool = False  # outputs are linear in the parameters, and the Jacobian is what they are made with
+    diagonal: bool = False  # parameters count as independent: curvature and covariances are taken as diagonal
     held_fixed: str = ""  # in words: what retraining on other rows would change but re-weighting rows does not
     link: Link | None = None  # the link that libraries use with this loss for regression; None where there is none
 
@@ -163,6 +164,11 @@ class TrainedObjective(Core, Objective, Protocol):
     @property
     def sketched(self) -> Callable[[Inputs, int, int], Coordinates] | None:
         """Makes coordinates from some rows, a size and a seed; None where gradients have no layers to be read off."""
+        ...
+
+    @property
+    def eigenbases(self) -> Callable[[Inputs, Iterable[CurvedRows]], Coordinates] | None:
+        """Makes coordinates in eigenbases of every layer from some rows, and then all; None where `sketched` is."""
         ...
 
     @property

@@ -1,15 +1,24 @@
-"""Coordinates: a few combinations of many parameters."""
+"""Coordinates: combinations of parameters, a few of many or as many in another basis."""
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
 
-class Coordinates(Protocol):
-    """A few combinations of the parameters, z = Pθ (r,), and the Jacobian in them.
+class CurvedRows(NamedTuple):
+    """Some training rows, and how their losses curve."""
 
-    P is random and PᵀP the identity on average, so that products of gradients are kept on average.
+    inputs: Any
+    root: Tensor  # (c, k, k), S with SᵀS = ∂²ℓ/∂f²
+    weight: Tensor  # (c,)
+
+
+class Coordinates(Protocol):
+    """Combinations of the parameters, z = Pθ (r,), and the Jacobian in them.
+
+    A few are random, with PᵀP the identity on average, so that products of gradients are kept on average; as many
+    as there are parameters are orthogonal, and keep them exactly.
     """
 
     @property

@@ -127,14 +127,7 @@ class GaussNewtonAt(_CurvatureAt):
 
     def _root_rows(self) -> Iterator[Tensor]:
         for jacobian, curvature in self._parts():
-            values, vectors = torch.linalg.eigh(curvature)
-            if float(values.min()) < -1e-6 * float(values.abs().max()):
-                raise NotPositiveDefiniteError(
-                    "the loss is not convex in the outputs, so its Gauss–Newton matrix has no root; "
-                    "use solver=Cholesky() or Eigen() with a damping"
-                )
-            half = values.clamp_min(0).sqrt().unsqueeze(-1) * vectors.mT
-            yield (half @ jacobian).flatten(0, 1)
+            yield (convex_root(curvature) @ jacobian).flatten(0, 1)
 
     def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Jacobians (c, k, d) and weighted Hessians of the loss (c, k, k); coupled rows form one block."""
@@ -185,6 +178,17 @@ class HessianAt(_CurvatureAt):
         for start in track("Hessian", range(0, self.size, block), total=-(-self.size // block)):
             matrix[start : start + block] += hessian_product(self.model, self.data, unit[start : start + block])
         return symmetric(matrix, self.model.theta.dtype)
+
+
+def convex_root(curvature: Tensor) -> Tensor:
+    """S (c, k, k) with SᵀS the second derivative of the loss by the outputs, which has to be convex in them."""
+    values, vectors = torch.linalg.eigh(curvature)
+    if float(values.min()) < -1e-6 * float(values.abs().max()):
+        raise NotPositiveDefiniteError(
+            "the loss is not convex in the outputs, so its Gauss–Newton matrix has no root; "
+            "use solver=Cholesky() or Eigen() with a damping"
+        )
+    return values.clamp_min(0).sqrt().unsqueeze(-1) * vectors.mT
 
 
 def symmetric(matrix: Tensor, dtype: torch.dtype) -> Tensor:

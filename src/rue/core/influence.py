@@ -64,6 +64,16 @@ def pull_root(
     return _matrix_root(scale * (moment - shared * torch.outer(total, total) / data.units))
 
 
+def pull_variance(model: Objective, data: TrainingSet, resampler: Resampler) -> Tensor:
+    """The diagonal (d,) of L Cov[w] Lᵀ, the variance of the resampled gradient, where every row is a unit."""
+    scale, shared = resampler.covariance(data.units)
+    square, total = torch.zeros(2, model.theta.numel(), dtype=torch.float64, device=model.theta.device)
+    for _, gradients in gradient_batches(model, data):
+        square += gradients.square().sum(0)
+        total += gradients.sum(0)
+    return (scale * (square - shared * total.square() / data.units)).clamp_min(0)  # below zero by rounding
+
+
 def pull_root_fits(model: Objective, data: TrainingSet) -> bool:
     """Whether the rows of `pull_root`, and solving for them, fit in memory."""
     d = model.theta.numel()

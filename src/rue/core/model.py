@@ -20,7 +20,7 @@ from rue.core.concepts import (
     TrainedObjective,
     TrainingSet,
 )
-from rue.core.errors import ModelError
+from rue.core.errors import ModelError, SettingError
 from rue.core.schema import Schema
 
 Batches = Callable[["Model"], Iterator[Batch]]
@@ -138,11 +138,19 @@ class Model:
         passes = None if batches is None else lambda core: batches(replace(self, core=core))
         return replace(self, core=self.settle(self.core, inputs, total_weight, passes))
 
-    def seen_by(self, solver: Solver, data: TrainingSet) -> "Model":
-        """The model in the coordinates the solver works in; unchanged if the model has no objective."""
+    def seen_by(self, solver: Solver, data: TrainingSet, diagonal: bool = False) -> "Model":
+        """The model in the coordinates the solver works in; unchanged if the model has no objective.
+
+        Coordinates that count as independent are refused where the caller is not made for a `diagonal` covariance.
+        """
         if self.no_objective is not None:
             return self
         viewed = solver.view(self.objective, data)
+        if viewed.family.diagonal and not diagonal:
+            raise SettingError(
+                f"{solver!r} keeps no products of the gradients of single rows, which sampling, left-out rows and "
+                "calibration are made of: it serves LinearRUE alone; use solver=Sketch() here"
+            )
         return self if viewed is self.core else replace(self, core=viewed, behind=self.core)
 
     def describe(self) -> Facts:

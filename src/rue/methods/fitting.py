@@ -246,11 +246,13 @@ class Fitting:
 
 
 @contextmanager
-def fitting(method: object, model: Model, data: Any, *, project: bool = False) -> Iterator[Fitting]:
+def fitting(
+    method: object, model: Model, data: Any, *, project: bool = False, diagonal: bool = False
+) -> Iterator[Fitting]:
     """Read the data and bind the model; the global random state is restored afterwards.
 
     With `project`, a model that is too large for an exact solve is projected on a few directions, unless the method
-    has a solver.
+    has a solver; `diagonal` says that the method can do with parameters that count as independent.
     """
     if isinstance(model, torch.nn.Module):
         raise ModelError('fit takes a wrapped model; use rue.wrap(net, loss="squared_error", l2=...)')
@@ -269,7 +271,7 @@ def fitting(method: object, model: Model, data: Any, *, project: bool = False) -
             warned.append(model.held_fixed)
             warnings.warn(model.held_fixed, RueWarning, stacklevel=4)
         with derivatives_kept(rows):
-            audited = bound if solver is None else bound.seen_by(solver, rows)
+            audited = bound if solver is None else bound.seen_by(solver, rows, diagonal)
             yield Fitting(method, settings, audited, rows, started, warned)
 
 

@@ -19,6 +19,7 @@ from rue.core.influence import Meat, influence, pull_root, pull_root_fits
 from rue.core.model import Model
 from rue.core.resample import Multinomial, spread
 from rue.core.solve.choice import Inverted
+from rue.methods.diagonal_spread import DiagonalSpread, refuse_what_needs_rows
 from rue.methods.fitting import Fitting, fitting
 
 MEANING = Meaning(
@@ -57,7 +58,9 @@ class LinearRUE:
         Where the penalty is unknown, the spread is that of the model's tangent (its linearisation in the parameters),
         refitted with the penalty that has the least left-out loss.
         """
-        with fitting(self, model, data, project=True) as fit:
+        with fitting(self, model, data, project=True, diagonal=True) as fit:
+            if fit.model.family.diagonal:
+                return fit.auditor(*self._diagonal(fit))
             rest, inverted, facts = self._rest(fit)
             if not pull_root_fits(rest, fit.data):
                 streamed = StreamedSpread(rest, fit.data, self.resampler, inverted.inverse, self.meat)
@@ -65,6 +68,12 @@ class LinearRUE:
             root = pull_root(rest, fit.data, self.resampler, inverted.inverse, self.meat)
             steps, residual = inverted.inverse.solve(root)
             return fit.auditor(LinearSpread(steps), facts, solved=Solved(inverted, rest, residual))
+
+    def _diagonal(self, fit: Fitting) -> tuple[DiagonalSpread, Facts]:
+        """The spread of parameters that count as independent; no influence of single rows is kept."""
+        refuse_what_needs_rows(fit.model, self.meat, self.damping is not None)
+        inverted = fit.invert(self.curvature, self.damping, self.solver)
+        return DiagonalSpread.of(fit.model, fit.data, self.resampler, inverted.inverse), inverted.describe()
 
     def _rest(self, fit: Fitting) -> tuple[Objective, Inverted, Facts]:
         """The objective with zero gradient on these rows: the model's if its penalty is known, else a tangent's."""

@@ -89,6 +89,7 @@ class ProjectedObjective:
 
     sketched: ClassVar[None] = None
     ridge: ClassVar[None] = None
+    eigenbases: ClassVar[None] = None
 
     inner: TrainedObjective
     theta: Tensor = field(repr=False)  # zeros (r,)

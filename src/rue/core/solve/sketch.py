@@ -65,14 +65,8 @@ class Sketch:
                 "this model has none; leave solver= away, or use Projection()"
             )
         coordinates = core.sketched(next(iter(data.batches())).inputs, self.size, self.seed)
-        return SketchedObjective(
-            core,
-            torch.zeros(coordinates.size, dtype=core.theta.dtype, device=core.theta.device),
-            coordinates,
-            _strength(core, coordinates),
-            coordinates.project(core.centre - core.theta),
-            self.followed if core.family.decision == "largest" else None,
-        )
+        followed = self.followed if core.family.decision == "largest" else None
+        return replace(in_coordinates(core, coordinates, "Sketch()"), followed=followed)
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the matrix of the coordinates."""
@@ -115,19 +109,30 @@ def coarse(objective: Objective, inverse: Solving, damping: float) -> str | None
     )
 
 
-def _strength(core: TrainedObjective, coordinates: Coordinates) -> Tensor:
+def in_coordinates(core: TrainedObjective, coordinates: Coordinates, solver: str) -> "SketchedObjective":
+    """The objective as a function of coordinates, which are zero where it stands; `solver` is named in errors."""
+    return SketchedObjective(
+        core,
+        torch.zeros(coordinates.size, dtype=core.theta.dtype, device=core.theta.device),
+        coordinates,
+        _strength(core, coordinates, solver),
+        coordinates.project(core.centre - core.theta),
+    )
+
+
+def _strength(core: TrainedObjective, coordinates: Coordinates, solver: str) -> Tensor:
     """The penalty's curvature for every coordinate (r,)."""
     if not core.stated:
         return torch.zeros(coordinates.size, dtype=torch.float64, device=core.theta.device)
     diagonal = penalty_diagonal(core) if core.ridge is None else core.ridge
     if diagonal is None:
-        raise SettingError("Sketch() needs a penalty that couples no parameters; use Projection()")
+        raise SettingError(f"{solver} needs a penalty that couples no parameters; use Projection()")
     values = []
     for part, size in coordinates.parts(diagonal):
         low, high = float(part.min()), float(part.max())
         if high - low > EVEN * high:
             raise SettingError(
-                f"Sketch() needs one penalty for all numbers of a parameter, found {low:.3g} to {high:.3g}; use "
+                f"{solver} needs one penalty for all numbers of a parameter, found {low:.3g} to {high:.3g}; use "
                 "Projection()"
             )
         values.append(torch.full((size,), high, dtype=torch.float64, device=core.theta.device))
@@ -136,10 +141,11 @@ def _strength(core: TrainedObjective, coordinates: Coordinates) -> Tensor:
 
 @dataclass(frozen=True)
 class SketchedObjective:
-    """An objective in the coordinates of a sketch: z (r,) instead of theta (d,)."""
+    """An objective in coordinates of its layers: z (r,) instead of theta (d,)."""
 
     sketched: ClassVar[None] = None
     ridge: ClassVar[None] = None
+    eigenbases: ClassVar[None] = None
 
     inner: TrainedObjective
     theta: Tensor = field(repr=False)  # zeros (r,)
@@ -147,6 +153,7 @@ class SketchedObjective:
     strength: Tensor = field(repr=False)  # (r,), the penalty's curvature
     centre: Tensor = field(repr=False)  # (r,)
     followed: int | None = None  # classes of every row that are followed
+    diagonal: bool = False  # coordinates count as independent
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) on the tangent at z."""
@@ -169,8 +176,8 @@ class SketchedObjective:
     @property
     def family(self) -> Family:
         """The family of the inner objective, marked as straight, and as projected where coordinates are fewer."""
-        fewer = self.theta.numel() < self.inner.theta.numel()
-        return replace(self.inner.family, projected=fewer, straight=True)
+        fewer = self.theta.numel() < self.inner.theta.numel() and not self.diagonal
+        return replace(self.inner.family, projected=fewer, straight=True, diagonal=self.diagonal)
 
     @property
     def loss(self) -> ExampleLoss:
@@ -182,5 +189,5 @@ class SketchedObjective:
         return self.inner.contents()
 
     def describe(self) -> Facts:
-        """The facts of the inner objective, and how it was sketched."""
+        """The facts of the inner objective, and of the coordinates."""
         return {**self.inner.describe(), "d": self.inner.theta.numel(), **self.coordinates.describe()}

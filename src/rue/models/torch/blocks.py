@@ -8,7 +8,7 @@ a row and a column, with 2/size, where there are few enough of them to be made. 
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -77,6 +77,42 @@ def planned(lengths: tuple[int, int], most: int, side: int) -> Grouping:
         return Grouping(1, a, b, most)
     p, q = min(side, a), min(side, b)
     return Grouping(max(1, most // (p * q)), p, q)
+
+
+class TappedBlock(Protocol):
+    """What a tap makes of a matrix of weights: numbers of every row, from what comes back and what went in."""
+
+    @property
+    def place(self) -> Place:
+        """Where the parameters lie."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many numbers are made of a row."""
+        ...
+
+    @property
+    def rows(self) -> Tensor | None:
+        """The combinations of rows (·, a); None where they are kept as they are."""
+        ...
+
+    @property
+    def columns(self) -> Tensor | None:
+        """The combinations of columns (·, b); None where they are kept as they are."""
+        ...
+
+    def of_rows(self, values: Tensor) -> Tensor:
+        """Combine the last axis: (..., a) -> (..., ·)."""
+        ...
+
+    def of_columns(self, values: Tensor) -> Tensor:
+        """Combine the last axis: (..., b) -> (..., ·)."""
+        ...
+
+    def products(self, left: Tensor, right: Tensor) -> Tensor:
+        """The numbers (c, size) from combined rows and columns (c, ·, positions)."""
+        ...
 
 
 @dataclass(frozen=True)

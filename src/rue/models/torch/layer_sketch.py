@@ -4,7 +4,7 @@ Layers that `Tapping` knows are read off during a backward pass. Whether that is
 plain backward passes; parameters for which it is not have their whole gradients taken row by row first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
@@ -20,7 +20,7 @@ from rue.core.errors import DerivativeError
 from rue.core.memory import free_bytes
 from rue.core.nested import leaves, take
 from rue.core.resample import generator
-from rue.models.torch.blocks import LayerBlock, Place, lengths, planned
+from rue.models.torch.blocks import LayerBlock, Place, TappedBlock, lengths, planned
 from rue.models.torch.tapped_layers import TAPPED
 from rue.models.torch.taps import RowAxis, Seen, Tapping, Use
 
@@ -89,7 +89,7 @@ class LayerSketch:
         With `followed`, only so many of the largest outputs of each row are, and the others' derivatives are zero.
         """
         count, done, parts = len(leaves(inputs)[0]), 0, []
-        size = self._rows_at_once()
+        size = self.rows_at_once()
         while done < count:
             try:
                 parts.append(self._of_piece(take(inputs, slice(done, done + size)), followed))
@@ -100,7 +100,8 @@ class LayerSketch:
                 size = max(1, min(size, count - done) // 2)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _rows_at_once(self) -> int:
+    def rows_at_once(self) -> int:
+        """How many rows have hidden layers that fit in memory."""
         device = self.network.theta.device
         room = PIECE_BYTES if device.type == "cpu" else int(SHARE * free_bytes(device))
         return max(1, room // max(1, self.row_bytes))
@@ -128,15 +129,20 @@ class LayerSketch:
         whole = rows.new_zeros(len(rows), predicted.shape[1], rows.shape[2])
         return whole.scatter_(1, ranked[:, :, None].expand_as(rows), rows)
 
-    def forward(self, inputs: Inputs) -> tuple[Tensor, dict[Place, Tensor]]:
-        """Outputs (c, k) with taps, and the coordinates (c, size) that a backward pass fills."""
+    def forward(
+        self, inputs: Inputs, instead: Mapping[Place, TappedBlock] | None = None
+    ) -> tuple[Tensor, dict[Place, Tensor]]:
+        """Outputs (c, k) with taps, and the coordinates (c, size) that a backward pass fills.
+
+        What is tapped are all blocks that can be, or others `instead` of them.
+        """
         rows, theta = len(leaves(inputs)[0]), self.network.theta
+        read: Mapping[Place, TappedBlock] = {place: self.blocks[place] for place in self.blocks if place in self.tapped}
+        blocks = dict(read if instead is None else instead)
         coordinates = {
-            place: torch.zeros(rows, self.blocks[place].size, dtype=theta.dtype, device=theta.device).requires_grad_()
-            for place in self.blocks
-            if place in self.tapped
+            place: torch.zeros(rows, block.size, dtype=theta.dtype, device=theta.device).requires_grad_()
+            for place, block in blocks.items()
         }
-        blocks = {place: self.blocks[place] for place in coordinates}
         with Tapping(theta, TAPPED, blocks, self.axes, coordinates, rows) as taps:
             predicted = self.network.predict_once(inputs)
         if tuple(use.place for use in taps.seen.uses) != self.order:

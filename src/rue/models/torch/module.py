@@ -1,6 +1,6 @@
 """The adapter for `torch.nn.Module`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from rue.core.concepts import Batch, Facts, Family, Inputs
+from rue.core.coordinates import CurvedRows
 from rue.core.costs import hopeless
 from rue.core.errors import ModelError, ResourceError, SettingError, ShapeError
 from rue.core.memory import free_bytes
@@ -23,12 +24,14 @@ from rue.models.reading import read_leaf
 from rue.models.torch.backward import padding, refuse_steps, refuse_unregistered, refuse_wrong_derivative
 from rue.models.torch.calling import arguments, audited_output, kernels
 from rue.models.torch.copying import of_this_thread, private_copy
+from rue.models.torch.layer_bases import LayerBases, turned
 from rue.models.torch.layer_sketch import Drawing, LayerSketch, sketched
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre, stored
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
 
+WHOLE = 8  # times the number of parameters: the size of a sketch that combines nothing (`layer_sketch.VECTOR`)
 LOOKED_AT = 16  # rows whose outputs are compared with what the backward pass says of them
 
 
@@ -85,6 +88,10 @@ class ModuleCore:
     def sketched(self, inputs: Inputs, size: int, seed: int) -> LayerSketch:
         """Coordinates of the parameters, layer by layer."""
         return sketched(self, self.layout.places(), inputs, Drawing(size, seed))
+
+    def eigenbases(self, inputs: Inputs, rows: Iterable[CurvedRows]) -> LayerBases:
+        """Coordinates of all parameters, in eigenbases of every layer."""
+        return turned(self.sketched(inputs, WHOLE * self.theta.numel(), 0), inputs, rows)
 
     def _predicted(self, theta: Tensor, inputs: Inputs, twice: bool) -> Tensor:
         module = of_this_thread(self.module)  # before the switches: copying waits for other threads, too

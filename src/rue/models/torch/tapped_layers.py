@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rue.models.torch.blocks import LayerBlock
+from rue.models.torch.blocks import TappedBlock
 from rue.models.torch.recurrent import CELLS, LAYERS, unrolled
 from rue.models.torch.taps import Pull, RowAxis, Tapping
 
 
-def _outer(block: LayerBlock, entered: Tensor) -> Pull:
+def _outer(block: TappedBlock, entered: Tensor) -> Pull:
     """Σ over positions of (what comes back) × (what went in); `entered` (..., groups·q) is combined already."""
 
     def pull(back: Tensor, axis: RowAxis) -> Tensor:
@@ -22,7 +22,7 @@ def _outer(block: LayerBlock, entered: Tensor) -> Pull:
     return pull
 
 
-def _other_way(block: LayerBlock, entered: Tensor) -> Pull:
+def _other_way(block: TappedBlock, entered: Tensor) -> Pull:
     """As `_outer`, where the rows of the matrix belong to what went in: `entered` is (..., groups·p)."""
 
     def pull(back: Tensor, axis: RowAxis) -> Tensor:
@@ -69,7 +69,7 @@ def _product(taps: Tapping, function: Any, input: Tensor, weight: Tensor) -> Ten
         return output
     turned = _turned(weight)
 
-    def entering(block: LayerBlock) -> Pull:
+    def entering(block: TappedBlock) -> Pull:
         if turned is weight:  # rows of the matrix go with the input
             return _other_way(block, block.of_rows(input.detach()))
         return _outer(block, block.of_columns(input.detach()))
@@ -104,7 +104,7 @@ def _convolution(
 ) -> Tensor:
     output = function(input, weight, bias, stride, padding, dilation, groups)
 
-    def entering(block: LayerBlock) -> Pull:
+    def entering(block: TappedBlock) -> Pull:
         filters = torch.eye(weight[0].numel()).to(weight) if block.columns is None else block.columns.to(weight)
         filters = filters.reshape(-1, *weight.shape[1:]).repeat(groups, *[1] * (weight.dim() - 1))
         with torch.no_grad():
@@ -116,7 +116,7 @@ def _convolution(
     return taps.vector(output, bias, lambda back, _: back.flatten(2).sum(2))
 
 
-def _of_channels(block: LayerBlock, entered: Tensor, back: Tensor, groups: int) -> Tensor:
+def _of_channels(block: TappedBlock, entered: Tensor, back: Tensor, groups: int) -> Tensor:
     """The coordinates of a convolution's weight, whose output channels are divided into groups."""
     apart = back.flatten(2).unflatten(1, (groups, -1))  # (c, groups, a/groups, positions)
     if groups == 1:
@@ -139,7 +139,7 @@ def _embedding(
 ) -> Tensor:
     output = function(input, weight, padding_idx, *others, **named)
 
-    def entering(block: LayerBlock) -> Pull:
+    def entering(block: TappedBlock) -> Pull:
         table = torch.eye(block.place.shape[0]).to(weight) if block.rows is None else block.rows.to(weight).T
         looked_up = functional.embedding(input, table)  # (..., p)
         if padding_idx is not None:  # its row has no gradient
@@ -309,3 +309,4 @@ TAPPED: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((*LAYERS, *CELLS), _recurrent),
     **dict.fromkeys(PRODUCTS | SUMS, _elementwise),
 }
+WITHOUT_TABLES = {function: tapped for function, tapped in TAPPED.items() if tapped is not _embedding}

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from rue.core.nested import leaves
-from rue.models.torch.blocks import LayerBlock, Place
+from rue.models.torch.blocks import Place, TappedBlock
 
 AxisOrder = Literal["alone", "first", "last", "shared"]
 Pull = Callable[[Tensor, "RowAxis"], Tensor]
@@ -83,7 +83,7 @@ class Tapping(TorchFunctionMode):
         self,
         theta: Tensor,
         layers: Layers,
-        blocks: dict[Place, LayerBlock] | None = None,
+        blocks: dict[Place, TappedBlock] | None = None,
         axes: dict[int, RowAxis] | None = None,
         coordinates: dict[Place, Tensor] | None = None,
         rows: int = 0,
@@ -119,7 +119,7 @@ class Tapping(TorchFunctionMode):
         return Place(int(tensor.storage_offset()) - self.start, tuple(tensor.shape), tensor.stride())
 
     def matrix(
-        self, output: Tensor, weight: Tensor, entering: Callable[[LayerBlock], Pull], axis: RowAxis | None = None
+        self, output: Tensor, weight: Tensor, entering: Callable[[TappedBlock], Pull], axis: RowAxis | None = None
     ) -> Tensor:
         """Tap an output that depends on a matrix of weights; `entering` combines what goes in."""
         return self._tap(output, self.place(weight), False, entering, axis)
@@ -133,7 +133,7 @@ class Tapping(TorchFunctionMode):
     ) -> Tensor:
         """Tap an output whose derivative by a vector, for every row (c, b), is `each` of what comes back."""
 
-        def entering(block: LayerBlock) -> Pull:
+        def entering(block: TappedBlock) -> Pull:
             return lambda back, axis: block.of_columns(each(back, axis))
 
         return self._tap(output, self.place(weight), True, entering, axis)
@@ -149,7 +149,7 @@ class Tapping(TorchFunctionMode):
         output: Tensor,
         place: Place | None,
         vector: bool,
-        entering: Callable[[LayerBlock], Pull],
+        entering: Callable[[TappedBlock], Pull],
         axis: RowAxis | None,
     ) -> Tensor:
         if place is None:

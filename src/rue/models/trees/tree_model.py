@@ -55,6 +55,7 @@ class TreeCore:
 
     sketched: ClassVar[None] = None
     ridge: ClassVar[None] = None
+    eigenbases: ClassVar[None] = None
 
     ensemble: BoostedTrees
     theta: Tensor = field(repr=False)

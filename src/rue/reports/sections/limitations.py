@@ -46,6 +46,11 @@ def _method(case: Case) -> list[str]:
         sentences.append(
             "Parameters were seen through a random projection: the spread is an approximation of the exact one."
         )
+    if family.diagonal:
+        sentences.append(
+            "Parameters were taken for independent in eigenbases of their layers (EK-FAC): the spread is a coarse "
+            "approximation of the exact one, on our networks several times too large."
+        )
     if not case.guarantee.holds:
         sentences.append(f"Intervals or sets have no guarantee. What there is: {case.guarantee}.")
     sentences += [f"Warning of the audit: {warning}." for warning in case.audit.facts["warnings"]]
