@@ -12,7 +12,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import rue
 from rue.calibrate.leaving_one_out import leave_one_out
+from rue.core.coordinates import CurvedRows
 from rue.data.rows import training_rows
+from sketch_cases import CASES, made
 from snapshot import changed, module_picture
 
 L2 = 0.3
@@ -156,6 +158,23 @@ def seen_in_eigenbases(model, data):
     return bound.seen_by(rue.solve.EKFAC(), rows, diagonal=True), rows
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_of_every_kind_of_layer_the_bases_are_orthogonal_and_the_coordinates_those_of_plain_gradients(name):
+    net, inputs = made(*CASES[name][:2])
+    core = rue.wrap(net, loss=lambda outputs, _: outputs.square().sum(-1)).core
+    with torch.enable_grad():
+        theta = core.theta.detach().requires_grad_()
+        outputs = core.predict(theta, inputs)
+        each = [torch.autograd.grad(one, theta, retain_graph=True)[0] for one in outputs.flatten()]
+    plain = torch.stack(each).unflatten(0, outputs.shape)
+    root = torch.eye(outputs.shape[1]).double().expand(len(inputs), -1, -1)
+    bases = core.eigenbases(inputs, [CurvedRows(inputs, root, torch.ones(len(inputs)))])
+    seen = bases.jacobian(inputs)
+    torch.testing.assert_close(seen, bases.project(plain), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(torch.einsum("nkd,mld->nkml", seen, seen), torch.einsum("nkd,mld->nkml", plain, plain))
+    assert bases.describe()["in_eigenbases"] > 0
+
+
 class Words(nn.Module):
     """A table, a norm, a linear layer, and one whose weight is the table once more."""
 
@@ -238,6 +257,22 @@ def test_groups_penalties_that_couple_and_other_curvatures_are_refused():
         method.fit(coupled, (X, y))
     with pytest.raises(rue.errors.SettingError, match="GaussNewton"):
         rue.LinearRUE(solver=rue.solve.EKFAC(), curvature=rue.curvature.Hessian()).fit(model, (X, y))
+
+
+def test_rows_whose_losses_depend_on_each_other_are_refused():
+    X, _, time = rows_for(dense())
+    model = rue.wrap(nn.Linear(4, 1, bias=False).double(), loss="cox", l2=L2)
+    with pytest.raises(rue.errors.SettingError, match="do not depend on each other"):
+        rue.LinearRUE(solver=rue.solve.EKFAC()).fit(model, (X.numpy(), np.stack([time, np.ones(40)], 1)))
+
+
+@pytest.mark.parametrize("solver", [rue.solve.EKFAC(), rue.solve.Sketch(), rue.solve.Projection()], ids=repr)
+def test_another_method_fits_the_model_of_an_audit_in_other_coordinates(solver):
+    """As the baselines of a report do."""
+    net = dense()
+    X, y, _ = rows_for(net)
+    auditor = rue.LinearRUE(solver=solver).fit(rue.wrap(net, loss=LOSS, l2=L2), (X, y))
+    assert rue.NearestNeighbours().fit(auditor.model, (X, y)).audit(X[:5]).score.shape == (5,)
 
 
 def test_models_without_layers_are_refused():

@@ -151,7 +151,9 @@ class Model:
                 f"{solver!r} keeps no products of the gradients of single rows, which sampling, left-out rows and "
                 "calibration are made of: it serves LinearRUE alone; use solver=Sketch() here"
             )
-        return self if viewed is self.core else replace(self, core=viewed, behind=self.core)
+        if viewed is self.core:
+            return self
+        return replace(self, core=viewed, behind=self.core, settle=None)  # it has been settled before it was viewed
 
     def describe(self) -> Facts:
         """Entries about the model for an audit's facts."""

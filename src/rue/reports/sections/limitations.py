@@ -49,7 +49,7 @@ def _method(case: Case) -> list[str]:
     if family.diagonal:
         sentences.append(
             "Parameters were taken for independent in eigenbases of their layers (EK-FAC): the spread is a coarse "
-            "approximation of the exact one, on our networks several times too large."
+            "approximation of the exact one. On three networks its variances were 7 to 69 times too large."
         )
     if not case.guarantee.holds:
         sentences.append(f"Intervals or sets have no guarantee. What there is: {case.guarantee}.")
