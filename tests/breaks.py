@@ -1070,7 +1070,7 @@ BREAKS = [
     Break(
         "centre ignored",
         "models/torch/module.py",
-        "theta - self.centre.to(theta)",
+        "theta - stored(self.centre).to(theta)",
         "theta - 0 * self.centre.to(theta)",
         RECIPES,
     ),
@@ -1112,7 +1112,7 @@ BREAKS = [
     Break(
         "tangent shrunk towards zero, whatever its centre",
         "calibrate/left_out/tangent.py",
-        "(theta - self.centre.to(theta)).square()",
+        "(theta - stored(self.centre).to(theta)).square()",
         "(theta - 0 * self.centre.to(theta)).square()",
         SOURCES,
     ),
