@@ -1112,7 +1112,7 @@ BREAKS = [
     Break(
         "tangent shrunk towards zero, whatever its centre",
         "calibrate/left_out/tangent.py",
-        "(theta - stored(self.centre).to(theta)).square()",
+        "(theta - self.centre.to(theta)).square()",
         "(theta - 0 * self.centre.to(theta)).square()",
         SOURCES,
     ),
@@ -1570,8 +1570,8 @@ BREAKS = [
     Break(
         "the penalty of a sketch pulls to where it stands",
         "core/solve/sketch.py",
-        "coordinates.project(away).to(core.theta),",
-        "0 * coordinates.project(away).to(core.theta),",
+        "coordinates.project(core.centre - core.theta),",
+        "0 * coordinates.project(core.centre - core.theta),",
         SKETCH,
     ),
     Break(
