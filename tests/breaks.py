@@ -58,6 +58,8 @@ FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
 CHECKS = "tests/test_checks.py"
+PLAN = "tests/test_plan.py"
+CHECKPOINT = "tests/test_checkpoint.py"
 SKETCH = "tests/test_sketch.py"
 EKFAC = "tests/test_ekfac.py"
 TRAINED_ROWS = "tests/test_rows_of_training.py"
@@ -1601,6 +1603,14 @@ BREAKS = [
         "gammaln(counts + 1).sum() - gammaln(n + 1)",
         "-gammaln(n + 1)",
         TRAINED_ROWS,
+    ),
+    Break("a way is chosen that does not fit", "core/costs.py", "way.bytes > memory", "way.bytes > 3 * memory", PLAN),
+    Break(
+        "coordinates of another sketch are taken from the disk",
+        "core/solve/sketch.py",
+        "yield self.coordinates.project(self.inner.theta)",
+        "yield self.inner.theta",
+        CHECKPOINT,
     ),
 ]
 

@@ -134,19 +134,8 @@ def test_the_public_names_are_these():
             *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
             *("Explanation", "Explanations"),
             *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
-            *(
-                "errors",
-                "left_out",
-                "plan",
-                "plots",
-                "quiet",
-                "tokens",
-                "Report",
-                "report",
-                "Check",
-                "CheckUp",
-                "checks",
-            ),
+            *("errors", "checkpoint", "left_out", "plan", "plots", "quiet", "tokens", "Report", "report"),
+            *("Check", "CheckUp", "checks"),
         ]
     )
     assert all(hasattr(rue, name) for name in rue.__all__)

@@ -160,6 +160,7 @@ def test_a_step_that_puts_something_back_is_done_again_if_it_is_interrupted():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file is open as Ctrl-C comes
 @pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_after_interruptions_the_process_is_as_before_and_the_next_call_too(name, alarm, few_trees):

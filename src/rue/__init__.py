@@ -18,6 +18,7 @@ from rue.calibrate.left_out import EvidenceRule
 from rue.calibrate.penalty import choose_penalty
 from rue.checks import Check, CheckUp
 from rue.core import curvature, errors, resample, solve
+from rue.core.checkpoint import checkpoint
 from rue.core.model import Model
 from rue.core.progress import quiet
 from rue.data import tokens
@@ -73,6 +74,7 @@ __all__ = [
     "Report",
     "audit",
     "calibrate",
+    "checkpoint",
     "checks",
     "choose_penalty",
     "curvature",

@@ -23,6 +23,7 @@ SURE = 3.0  # standard errors by which outputs that vary less must be better
 CALMER = 0.8  # of the variation of the outputs: what was trained on these rows would not fit them better so
 MATTERS = 1e-3  # smaller differences, relative to the constant's loss, do not matter, however significant
 WALL = 1e6  # stands for a loss that does not exist, times the loss at the start; finite for the line search
+FARTHEST = 1e6  # units of the outputs that a constant is searched within: a wrong loss may have no minimum
 LIMITS = (
     f"green where the model beats the best constant output by more than {ERRORS:g} standard errors of the difference "
     f"over the rows; red where the constant beats the model by that much and by {MATTERS:.1%} of its loss, and the "
@@ -151,10 +152,17 @@ def _least(objective: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
             value = objective(moved) / size
         except RueError:  # the thresholds of an ordinal model cross
             return WALL, np.zeros_like(point)
+        if not bool(torch.isfinite(value)):  # a loss without a lower limit, or outside of its range
+            return WALL, np.zeros_like(point)
         (slope,) = torch.autograd.grad(value, moved)
         return float(value.detach()), slope.double().cpu().numpy()
 
     found = minimize(
-        evaluated, np.zeros(len(like)), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0, "maxiter": 100}
+        evaluated,
+        np.zeros(len(like)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-FARTHEST, FARTHEST)] * len(like),
+        options={"gtol": 1e-9, "ftol": 0, "maxiter": 100},
     )
     return torch.from_numpy(found.x).to(like)

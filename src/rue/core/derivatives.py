@@ -137,11 +137,15 @@ def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
 
 def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
     """Training rows with their output Jacobians (c, k, d), in chunks that fit in memory."""
-    for batch in track("Jacobians", data.batches()):
-        k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
-        for part in chunks(batch, chunk_rows(model, k)):
-            with reading(data, part):
-                yield part, jacobian(model, part.inputs)
+
+    def parts() -> Iterator[tuple[Batch, Tensor]]:
+        for batch in data.batches():
+            k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
+            for part in chunks(batch, chunk_rows(model, k)):
+                with reading(data, part):
+                    yield part, jacobian(model, part.inputs)
+
+    yield from track("Jacobians", parts(), data.n, _rows)
 
 
 def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -149,11 +153,19 @@ def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
     if model.family.coupled:
         yield _coupled_gradients(model, data)
         return
-    for batch in track("gradients", data.batches()):
-        k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
-        for part in chunks(batch, chunk_rows(model, k if k <= FEW else 1)):  # up to FEW outputs Jacobians are made
-            with reading(data, part):
-                yield part, part.weight.unsqueeze(-1) * _loss_gradients(model, part).double()
+
+    def parts() -> Iterator[tuple[Batch, Tensor]]:
+        for batch in data.batches():
+            k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
+            for part in chunks(batch, chunk_rows(model, k if k <= FEW else 1)):  # up to FEW outputs Jacobians are made
+                with reading(data, part):
+                    yield part, part.weight.unsqueeze(-1) * _loss_gradients(model, part).double()
+
+    yield from track("gradients", parts(), data.n, _rows)
+
+
+def _rows(part: tuple[Batch, Tensor]) -> int:
+    return len(part[1])
 
 
 def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from rue.core.checkpoint import restored
 from rue.core.concepts import Batch, Inputs, Objective, TrainingSet
 from rue.core.nested import leaves
 
@@ -103,7 +105,7 @@ def kept(kind: Kind, model: Objective, inputs: Inputs, make: Callable[[], Tensor
     store = _open.get()
     if store is None or store.part is None or leaves(inputs)[0] is not leaves(store.part.inputs)[0]:
         return make()
-    return store.of(kind, model, store.part.rows, make)
+    return store.of(kind, model, store.part.rows, partial(restored, kind, model, inputs, make))
 
 
 @dataclass

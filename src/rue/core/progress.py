@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -30,8 +30,13 @@ def quiet() -> Iterator[None]:
         _quiet.reset(token)
 
 
-def track(label: str, items: Iterable[T], total: int | None = None) -> Iterator[T]:
-    """Yield the items; show a progress bar once they have taken longer than `PATIENCE`."""
+def track(
+    label: str, items: Iterable[T], total: int | None = None, size: Callable[[T], int] = lambda _: 1
+) -> Iterator[T]:
+    """Yield the items; show a progress bar once they have taken longer than `PATIENCE`.
+
+    `size` says how much of the `total` an item is.
+    """
     if _silenced():
         yield from items
         return
@@ -40,12 +45,12 @@ def track(label: str, items: Iterable[T], total: int | None = None) -> Iterator[
     done = 0
     for item in iterator:
         yield item
-        done += 1
+        done += size(item)
         if time.monotonic() - start > PATIENCE:
             break
     else:
         return
-    yield from _with_bar(label, iterator, done, total)
+    yield from _with_bar(label, iterator, done, total, size)
 
 
 @contextmanager
@@ -64,7 +69,7 @@ def _silenced() -> bool:
     return _quiet.get() or os.environ.get("RUE_PROGRESS") == "0" or not sys.stderr.isatty()
 
 
-def _with_bar(label: str, items: Iterator[T], done: int, total: int | None) -> Iterator[T]:
+def _with_bar(label: str, items: Iterator[T], done: int, total: int | None, size: Callable[[T], int]) -> Iterator[T]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -73,4 +78,4 @@ def _with_bar(label: str, items: Iterator[T], done: int, total: int | None) -> I
         task = bar.add_task(label, total=total, completed=done)
         for item in items:
             yield item
-            bar.advance(task)
+            bar.advance(task, size(item))

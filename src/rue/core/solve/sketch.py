@@ -184,6 +184,12 @@ class SketchedObjective:
         """The loss of an example."""
         return self.inner.loss
 
+    def identity(self) -> Iterator[str | Tensor]:
+        """The contents, and what tells these coordinates from others."""
+        yield from self.contents()
+        yield f"{self.followed} {self.theta.dtype}"
+        yield self.coordinates.project(self.inner.theta)
+
     def contents(self) -> Iterator[str | Tensor]:
         """The contents of the inner objective."""
         return self.inner.contents()
