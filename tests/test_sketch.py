@@ -58,6 +58,29 @@ def test_only_parameters_of_unknown_layers_have_their_gradients_taken_whole(name
     assert missing == (whole[0] if whole else set())
 
 
+@pytest.mark.parametrize("name", ["picture", "sentence", "LSTM"])
+def test_passes_in_half_precision_give_the_same_gradients_but_for_rounding(name, monkeypatch):
+    monkeypatch.setattr(layer_sketch, "_halved", lambda _: True)
+    build, rows, *_ = CASES[name]
+    net, inputs = made(build, rows)
+    inputs = inputs.float() if inputs.is_floating_point() else inputs
+    core = core_of(net.float())
+    half = core.sketched(inputs, 200, 0)
+    exact = half.project(plain_jacobian(core, inputs))
+    assert half.half
+    assert half.describe()["layers_in"] == "bfloat16"
+    assert float((half.jacobian(inputs) - exact).norm() / exact.norm()) < layer_sketch.ROUNDED
+
+
+def test_half_precision_that_is_too_coarse_for_a_network_is_not_used(monkeypatch):
+    monkeypatch.setattr(layer_sketch, "_halved", lambda _: True)
+    monkeypatch.setattr(layer_sketch, "ROUNDED", 1e-4)
+    net, inputs = made(*CASES["picture"])
+    sketch = core_of(net.float()).sketched(inputs.float(), 200, 0)
+    assert not sketch.half
+    assert not sketch.generic
+
+
 def test_all_coordinates_together_keep_every_product():
     net, inputs = made(*CASES["picture"])
     core = core_of(net)

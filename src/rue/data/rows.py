@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from rue.core.concepts import Batch, Inputs
 from rue.core.errors import DataError, ShapeError
+from rue.core.memory import reading
 from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.row_order import refuse_another_order
@@ -68,7 +69,9 @@ class Rows:
             found = _print([inputs, targets])
             if self.prints.setdefault((rows.start, rows.stop), found) != found:
                 raise _changed(f"training rows {rows.start} to {rows.stop - 1}")
-            yield Batch(inputs, targets, self.weight[rows].to(leaves(inputs)[0].device), rows)
+            batch = Batch(inputs, targets, self.weight[rows].to(leaves(inputs)[0].device), rows)
+            with reading(self, batch):
+                yield batch
 
     def refuse_changed_source(self) -> None:
         """Raise if the user's arrays were changed: their values are shown beside influences of those before."""

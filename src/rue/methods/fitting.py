@@ -34,6 +34,7 @@ from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarni
 from rue.core.influence import Meat
 from rue.core.memory import derivatives_kept
 from rue.core.model import Model
+from rue.core.nested import take
 from rue.core.resample import untouched
 from rue.core.solve.choice import WANTED, Inverted, check_parts, invert
 from rue.core.solve.sketch import coarse
@@ -45,6 +46,7 @@ from rue.methods.planning import solver_for
 from rue.models.again import copies
 from rue.models.trees.leaf_influence import SampledTrees
 
+LOOKED_AT = 64  # rows whose outputs are part of an auditor's print
 Refit = Callable[[NDArray[np.int64]], Any] | bool | None
 """A function that trains the model from scratch on some rows; False: train nothing; None: clone estimators."""
 
@@ -225,7 +227,8 @@ class Fitting:
     def _fingerprint(self) -> str:
         """A few digits that tell auditors apart: of the method, the model and the number of rows."""
         found = blake2b(f"{self.method!r} {self.data.n}".encode(), digest_size=8)
-        for part in (*self.model.core.contents(), outputs(self.model, next(self.data.batches()).inputs)):
+        first = take(next(self.data.batches()).inputs, slice(0, LOOKED_AT))
+        for part in (*self.model.core.contents(), outputs(self.model, first)):
             found.update(part.encode() if isinstance(part, str) else part.detach().cpu().contiguous().numpy().data)
         return found.hexdigest()
 

@@ -170,6 +170,8 @@ class LayerBlock:
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
         """Coordinates (c, size) from combined rows (c, groups·p, positions) and columns (c, groups·q, positions)."""
+        if left.dtype != right.dtype:  # one of them was computed in bfloat16
+            left, right = left.to(torch.bfloat16), right.to(torch.bfloat16)
         groups, p, q, _ = self.grouping
         if self.mix is not None:
             return (left @ right.mT).flatten(1) @ self.mix.to(left).T

@@ -17,9 +17,10 @@ from rue.core.coordinates import CurvedRows
 from rue.core.errors import SettingError
 from rue.core.nested import take
 from rue.models.torch.blocks import LayerBlock, Place, lengths
-from rue.models.torch.layer_sketch import FEW, LayerSketch
+from rue.models.torch.layer_sketch import LayerSketch
 from rue.models.torch.tapped_layers import WITHOUT_TABLES
 from rue.models.torch.taps import Tapping
+from rue.models.torch.uses import FEW
 
 LONGEST = 8192  # side of a matrix: eigenvectors of half a gigabyte, in a few minutes
 

@@ -6,9 +6,7 @@ plain backward passes; parameters for which it is not have their whole gradients
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from math import prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,30 +20,15 @@ from rue.core.nested import leaves, take
 from rue.core.resample import generator
 from rue.models.torch.blocks import LayerBlock, Place, TappedBlock, lengths, planned
 from rue.models.torch.tapped_layers import TAPPED
-from rue.models.torch.taps import RowAxis, Seen, Tapping, Use
+from rue.models.torch.taps import RowAxis, Tapping
+from rue.models.torch.uses import MORE, Network, Uses, found_uses
 
-FEW, MORE = 2, 3  # rows of two forward passes: the axis that grows is the axis of the rows
+LARGE = 10**6  # parameters from which on a GPU computes in bfloat16
 VECTOR = 8  # a vector of parameters has so many times fewer coordinates than a matrix
 AGREE = 0.02  # relative difference to plain backward passes, which may be in another precision on a GPU
+ROUNDED = 0.05  # the same for passes in bfloat16: little beside the chance in products of combined gradients
 PIECE_BYTES = 2**30  # of hidden layers that are held at once on a CPU
 SHARE = 0.25  # of the free memory of a GPU, for the same
-
-
-class Network(Protocol):
-    """The part of a module's core that is needed here."""
-
-    @property
-    def theta(self) -> Tensor:
-        """The audited parameters (d,)."""
-        ...
-
-    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
-        """Outputs (c, k)."""
-        ...
-
-    def predict_once(self, inputs: Inputs) -> Tensor:
-        """Outputs (c, k) at the module's own parameters, with any kernel that has a first derivative."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,6 +41,7 @@ class LayerSketch:
     axes: dict[int, RowAxis] = field(repr=False)  # of the rows, by the number of the use
     order: tuple[Place, ...] = field(repr=False)  # the places of all uses in a forward pass
     row_bytes: int = 0  # of the hidden layers of one row
+    half: bool = False  # passes through the layers are made in bfloat16
 
     @property
     def size(self) -> int:
@@ -81,7 +65,8 @@ class LayerSketch:
     def describe(self) -> Facts:
         """How many parameters were read off layers, and how many had their gradients taken whole."""
         read = sum(place.numel for place in self.tapped)
-        return {"projected_to": self.size, "read_off_layers": read, "whole_gradients": self.generic}
+        how = {"layers_in": "bfloat16"} if self.half else {}
+        return {"projected_to": self.size, "read_off_layers": read, "whole_gradients": self.generic, **how}
 
     def jacobian(self, inputs: Inputs, followed: int | None = None) -> Tensor:
         """∂f/∂z (c, k, r), in pieces of rows whose hidden layers fit in memory; smaller ones if they do not.
@@ -143,7 +128,8 @@ class LayerSketch:
             place: torch.zeros(rows, block.size, dtype=theta.dtype, device=theta.device).requires_grad_()
             for place, block in blocks.items()
         }
-        with Tapping(theta, TAPPED, blocks, self.axes, coordinates, rows) as taps:
+        coarse = torch.autocast(theta.device.type, torch.bfloat16, enabled=self.half)
+        with coarse, Tapping(theta, TAPPED, blocks, self.axes, coordinates, rows) as taps:
             predicted = self.network.predict_once(inputs)
         if tuple(use.place for use in taps.seen.uses) != self.order:
             raise DerivativeError(
@@ -200,41 +186,6 @@ class _Part:
         return self.network.predict(self.network.theta.index_copy(0, self.entries, theta), inputs)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What forward passes of a few rows showed."""
-
-    seen: Seen
-    axes: dict[int, RowAxis]  # of the uses whose rows lie along an axis that was found
-    parameters: tuple[Place, ...]  # where each audited tensor lies
-
-    @property
-    def order(self) -> tuple[Place, ...]:
-        """The places of all uses."""
-        return tuple(use.place for use in self.seen.uses)
-
-    def known(self) -> dict[Place, tuple[Place, ...]]:
-        """For each parameter that is used in known ways only, the places of it that are used."""
-        blind = {use.place for number, use in enumerate(self.seen.uses) if number not in self.axes}
-        found = {}
-        for parameter in self.parameters:
-            inside = tuple(place for place in self.seen.vectors if _meet(place, parameter))
-            other = [place for place in self.seen.untapped if _meet(place, parameter)]
-            if inside and not other and not blind & set(inside) and _apart(inside, parameter):
-                found[parameter] = inside
-        return found
-
-    def positions(self, place: Place) -> int | None:
-        """The number of positions of a row that a layer is used at, as pixels or tokens; None if it is not known."""
-        a, _ = lengths(place, self.seen.vectors.get(place, False))
-        sizes = [prod(use.shape) // (MORE * a) for use in self.seen.uses if use.place == place]
-        return max(1, *sizes, len(sizes)) if sizes else None
-
-    def used(self, parameter: Place) -> bool:
-        """Whether any call of torch used a parameter."""
-        return any(_meet(place, parameter) for place in (*self.seen.vectors, *self.seen.untapped))
-
-
 class Drawing(NamedTuple):
     """How coordinates are drawn."""
 
@@ -245,10 +196,13 @@ class Drawing(NamedTuple):
 def sketched(network: Network, parameters: Sequence[Place], inputs: Inputs, drawing: Drawing) -> LayerSketch:
     """Coordinates for a network; `inputs` are some rows, `parameters` where each tensor lies in theta."""
     few = take(inputs, torch.linspace(0, len(leaves(inputs)[0]) - 1, MORE).round().long())
-    found = _found(network, few, tuple(parameters))
+    found = found_uses(network, few, tuple(parameters))
     known = found.known()
-    sketch = _drawn(network, found, known, drawing)
+    sketch = replace(_drawn(network, found, known, drawing), half=_halved(network.theta))
     wrong = _wrong(sketch, few)
+    if wrong and sketch.half:
+        sketch = replace(sketch, half=False)
+        wrong = _wrong(sketch, few)
     if wrong:
         turned = {
             number: axis._replace(order="last") if axis.order == "first" and found.order[number] in wrong else axis
@@ -263,44 +217,14 @@ def sketched(network: Network, parameters: Sequence[Place], inputs: Inputs, draw
     return replace(sketch, row_bytes=_row_bytes(sketch, few))
 
 
-def _found(network: Network, few: Inputs, parameters: tuple[Place, ...]) -> _Found:
-    """Two forward passes, of two rows and of three: the axis that grows is that of the rows."""
-    passes = []
-    for rows in (FEW, MORE):
-        with torch.enable_grad(), Tapping(network.theta, TAPPED) as taps:
-            network.predict_once(take(few, slice(0, rows)))
-        passes.append(taps.seen)
-    less, more = passes
-    if [use.place for use in less.uses] != [use.place for use in more.uses]:
-        return _Found(more, {}, parameters)
-    axes = [_row_axis(*pair) for pair in zip(less.uses, more.uses, strict=True)]
-    return _Found(more, {number: axis for number, axis in enumerate(axes) if axis is not None}, parameters)
+def _halved(theta: Tensor) -> bool:
+    """Whether bfloat16 is much faster, and its rounding small beside the chance in the coordinates."""
+    if theta.device.type != "cuda" or theta.dtype != torch.float32 or len(theta) <= LARGE:
+        return False
+    return torch.cuda.is_bf16_supported(including_emulation=False)
 
 
-def _row_axis(less: Use, more: Use) -> RowAxis | None:
-    """The axis that grew from two rows to three; None where that is not one axis alone."""
-    if less.shape == more.shape:
-        return RowAxis(0, "shared", shape=less.shape)
-    if len(less.shape) != len(more.shape):
-        return None
-    grown = [at for at, (a, b) in enumerate(zip(less.shape, more.shape, strict=True)) if a != b]
-    if len(grown) != 1 or MORE * less.shape[grown[0]] != FEW * more.shape[grown[0]]:
-        return None
-    return RowAxis(grown[0], "alone" if less.shape[grown[0]] == FEW else "first")
-
-
-def _meet(one: Place, other: Place) -> bool:
-    return one.offset < other.end and other.offset < one.end
-
-
-def _apart(places: Sequence[Place], parameter: Place) -> bool:
-    """Whether places lie within a parameter and do not overlap."""
-    ordered = sorted(places)
-    clear = all(before.end <= after.offset for before, after in pairwise(ordered))
-    return clear and ordered[0].offset >= parameter.offset and max(place.end for place in places) <= parameter.end
-
-
-def _drawn(network: Network, found: _Found, known: dict[Place, tuple[Place, ...]], drawing: Drawing) -> LayerSketch:
+def _drawn(network: Network, found: Uses, known: dict[Place, tuple[Place, ...]], drawing: Drawing) -> LayerSketch:
     """The widest sketch that is asked for and not too large, or the narrowest."""
     vectors: dict[Place, bool] = {}
     for parameter in found.parameters:
@@ -378,7 +302,7 @@ def _wrong(sketch: LayerSketch, few: Inputs) -> set[Place]:
     for place, values in read.items():
         wanted = torch.stack(wanted_of[place])
         size = float(wanted.norm()) + AGREE * (squares / len(theta)) ** 0.5
-        if not float((values - wanted).norm()) <= AGREE * size:
+        if not float((values - wanted).norm()) <= (ROUNDED if sketch.half else AGREE) * size:
             wrong.add(place)
     return wrong
 

@@ -91,7 +91,8 @@ class ModuleCore:
 
     def eigenbases(self, inputs: Inputs, rows: Iterable[CurvedRows]) -> LayerBases:
         """Coordinates of all parameters, in eigenbases of every layer."""
-        return turned(self.sketched(inputs, WHOLE * self.theta.numel(), 0), inputs, rows)
+        whole = replace(self.sketched(inputs, WHOLE * self.theta.numel(), 0), half=False)
+        return turned(whole, inputs, rows)
 
     def _predicted(self, theta: Tensor, inputs: Inputs, twice: bool) -> Tensor:
         module = of_this_thread(self.module)  # before the switches: copying waits for other threads, too

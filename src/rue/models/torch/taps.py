@@ -189,12 +189,12 @@ class _Tap(torch.autograd.Function):
     """The identity, which hands what comes back to `pull` as well."""
 
     @staticmethod
-    def forward(context: Any, output: Tensor, coordinates: Tensor, pull: Callable[[Tensor], Tensor]) -> Tensor:  # noqa: ARG004  the gradient is theirs
+    def forward(context: Any, output: Tensor, coordinates: Tensor, pull: Callable[[Tensor], Tensor]) -> Tensor:
         """The output itself."""
-        context.pull = pull
+        context.pull, context.dtype = pull, coordinates.dtype
         return output.view_as(output)
 
     @staticmethod
     def backward(context: Any, *back: Tensor) -> Any:
         """What comes back, unchanged, and the coordinates of every row."""
-        return back[0], context.pull(back[0]), None
+        return back[0], context.pull(back[0]).to(context.dtype), None

@@ -1,0 +1,107 @@
+"""Where a network uses its parameters, and along which axis the rows of a batch lie there, by two forward passes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from rue.core.concepts import Inputs
+from rue.core.nested import take
+from rue.models.torch.blocks import Place, lengths
+from rue.models.torch.tapped_layers import TAPPED
+from rue.models.torch.taps import RowAxis, Seen, Tapping, Use
+
+FEW, MORE = 2, 3  # rows of two forward passes: the axis that grows is the axis of the rows
+
+
+class Network(Protocol):
+    """The part of a module's core that is needed here."""
+
+    @property
+    def theta(self) -> Tensor:
+        """The audited parameters (d,)."""
+        ...
+
+    def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
+        """Outputs (c, k)."""
+        ...
+
+    def predict_once(self, inputs: Inputs) -> Tensor:
+        """Outputs (c, k) at the module's own parameters, with any kernel that has a first derivative."""
+        ...
+
+
+@dataclass(frozen=True)
+class Uses:
+    """What forward passes of a few rows showed."""
+
+    seen: Seen
+    axes: dict[int, RowAxis]  # of the uses whose rows lie along an axis that was found
+    parameters: tuple[Place, ...]  # where each audited tensor lies
+
+    @property
+    def order(self) -> tuple[Place, ...]:
+        """The places of all uses."""
+        return tuple(use.place for use in self.seen.uses)
+
+    def known(self) -> dict[Place, tuple[Place, ...]]:
+        """For each parameter that is used in known ways only, the places of it that are used."""
+        blind = {use.place for number, use in enumerate(self.seen.uses) if number not in self.axes}
+        found = {}
+        for parameter in self.parameters:
+            inside = tuple(place for place in self.seen.vectors if _meet(place, parameter))
+            other = [place for place in self.seen.untapped if _meet(place, parameter)]
+            if inside and not other and not blind & set(inside) and _apart(inside, parameter):
+                found[parameter] = inside
+        return found
+
+    def positions(self, place: Place) -> int | None:
+        """The number of positions of a row that a layer is used at, as pixels or tokens; None if it is not known."""
+        a, _ = lengths(place, self.seen.vectors.get(place, False))
+        sizes = [prod(use.shape) // (MORE * a) for use in self.seen.uses if use.place == place]
+        return max(1, *sizes, len(sizes)) if sizes else None
+
+    def used(self, parameter: Place) -> bool:
+        """Whether any call of torch used a parameter."""
+        return any(_meet(place, parameter) for place in (*self.seen.vectors, *self.seen.untapped))
+
+
+def found_uses(network: Network, few: Inputs, parameters: tuple[Place, ...]) -> Uses:
+    """Two forward passes, of two rows and of three: the axis that grows is that of the rows."""
+    passes = []
+    for rows in (FEW, MORE):
+        with torch.enable_grad(), Tapping(network.theta, TAPPED) as taps:
+            network.predict_once(take(few, slice(0, rows)))
+        passes.append(taps.seen)
+    less, more = passes
+    if [use.place for use in less.uses] != [use.place for use in more.uses]:
+        return Uses(more, {}, parameters)
+    axes = [_row_axis(*pair) for pair in zip(less.uses, more.uses, strict=True)]
+    return Uses(more, {number: axis for number, axis in enumerate(axes) if axis is not None}, parameters)
+
+
+def _row_axis(less: Use, more: Use) -> RowAxis | None:
+    """The axis that grew from two rows to three; None where that is not one axis alone."""
+    if less.shape == more.shape:
+        return RowAxis(0, "shared", shape=less.shape)
+    if len(less.shape) != len(more.shape):
+        return None
+    grown = [at for at, (a, b) in enumerate(zip(less.shape, more.shape, strict=True)) if a != b]
+    if len(grown) != 1 or MORE * less.shape[grown[0]] != FEW * more.shape[grown[0]]:
+        return None
+    return RowAxis(grown[0], "alone" if less.shape[grown[0]] == FEW else "first")
+
+
+def _meet(one: Place, other: Place) -> bool:
+    return one.offset < other.end and other.offset < one.end
+
+
+def _apart(places: Sequence[Place], parameter: Place) -> bool:
+    """Whether places lie within a parameter and do not overlap."""
+    ordered = sorted(places)
+    clear = all(before.end <= after.offset for before, after in pairwise(ordered))
+    return clear and ordered[0].offset >= parameter.offset and max(place.end for place in places) <= parameter.end
