@@ -72,8 +72,9 @@ def dual(size: AuditSize, rates: Rates | None, memory: int) -> Way:
     rows, root = size.n * size.k, min(size.units, 2 * size.d)
     held = FLOAT * rows * size.d
     passes = 2.0 if held <= memory / 4 else 2.0 + 4 * held / memory
-    used = 1.75 * min(held, memory // 4) + FLOAT * (2 * rows**2 + 4.25 * root * size.d)
-    used += _kept(size, size.d, min(MOST, int(SHARE * memory))) + WORKING + LEAN * size.itemsize * size.d
+    kept = _kept(size, size.d, min(MOST, int(SHARE * memory)))
+    used = (1.75 if kept else 1.0) * min(held, memory // 4) + FLOAT * (2 * rows**2 + 4.25 * root * size.d)
+    used += kept + WORKING + LEAN * size.itemsize * size.d
     if rates is None:
         return _exact(Dual(), used, passes, None, None)
     work = rows**2 * size.d + rows**3 / 3 + root * (2 * size.d * rows + rows**2)

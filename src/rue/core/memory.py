@@ -116,6 +116,18 @@ class _Table:
     fits: bool
     parts: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
+    def tiling(self, start: int, stop: int) -> list[Tensor]:
+        """Parts that together are the rows from start to stop; none where some are missing."""
+        ends = dict(self.parts.keys())  # by their first row
+        found = []
+        while start < stop:
+            end = ends.get(start)
+            if end is None or end > stop:
+                return []
+            found.append(self.parts[start, end])
+            start = end
+        return found
+
 
 @dataclass
 class _Store:
@@ -129,8 +141,12 @@ class _Store:
     def of(self, kind: Kind, model: Objective, rows: slice, make: Callable[[], Tensor]) -> Tensor:
         table = self.tables.get((kind, id(model)))
         place = (rows.start, rows.stop)
-        if table is not None and place in table.parts:
-            return table.parts[place]
+        if table is not None:
+            if place in table.parts:
+                return table.parts[place]
+            parts = table.tiling(*place)
+            if parts:
+                return torch.cat(parts)
         derivatives = make()
         if table is None:
             table = self.tables[kind, id(model)] = _Table(model, self._fits(derivatives, model.family.straight))

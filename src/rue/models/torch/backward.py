@@ -18,6 +18,7 @@ MOVES = 3  # random moves of each part
 APART = 0.03  # relative difference between a derivative and what the outputs do, over all moves of a part
 DRAWN = 2**20  # random numbers that are drawn at most; longer vectors repeat them
 BLOCK = 2**22  # numbers that are summed in float64 at once
+TF32 = 2.0**-11  # rounding of numbers with ten binary digits
 ROUNDINGS = 200.0  # rounding units of the outputs that a measured difference may be off by
 
 
@@ -118,11 +119,18 @@ def _apart(call: Call, theta: Tensor, slope: Tensor, moves: Sequence[Callable[[]
             weights = _cotangent(ahead)
             done.append(((ahead - behind) * weights).sum() / (2 * step))
             rounding = max(rounding, float((ahead.abs() * weights).sum()))
-    rounding *= ROUNDINGS * torch.finfo(theta.dtype).eps / step
+    rounding *= ROUNDINGS * _precision(theta) / step
     said = torch.stack(told)
     difference = float((torch.stack(done) - said).norm())
     size = float(torch.maximum(torch.stack(done).norm(), said.norm()))
     return 0.0 if difference <= rounding else (difference - rounding) / size
+
+
+def _precision(theta: Tensor) -> float:
+    """The relative rounding of products of matrices; a GPU may have been told to round coarsely (TF32)."""
+    eps = torch.finfo(theta.dtype).eps
+    coarse = theta.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest"
+    return max(eps, TF32) if coarse else eps
 
 
 def _product(one: Tensor, other: Tensor) -> Tensor:

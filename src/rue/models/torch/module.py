@@ -81,6 +81,11 @@ class ModuleCore:
         """Outputs (m, k) at these parameters."""
         return self._predicted(theta, inputs, twice=True)
 
+    @property
+    def weights(self) -> int:
+        """The number of all parameters and buffers, also of those that are not audited."""
+        return self.theta.numel() + sum(part.numel() for part in self.fixed.values())
+
     def predict_once(self, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at the module's own parameters, with any kernel that has a first derivative."""
         return self._predicted(self.theta, inputs, twice=False)

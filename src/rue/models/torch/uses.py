@@ -26,6 +26,11 @@ class Network(Protocol):
         """The audited parameters (d,)."""
         ...
 
+    @property
+    def weights(self) -> int:
+        """The number of all its parameters and buffers, also of those that are not audited."""
+        ...
+
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (c, k)."""
         ...
