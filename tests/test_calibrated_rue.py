@@ -699,7 +699,7 @@ def test_an_output_that_is_predicted_exactly_also_without_the_row_cannot_be_cali
 def test_a_baseline_of_errors_looks_along_few_directions_where_the_model_is_too_large(small, monkeypatch):
     net, X, y, X_new, _, _ = small
     exact = rue.ErrorForest().fit(wrap(net, 0.1), (X, y))
-    monkeypatch.setattr("rue.methods.fitting.too_large", lambda *_: True)
+    monkeypatch.setattr("rue.methods.planning.too_large", lambda *_: True)
     with pytest.warns(RueWarning, match="too many for an exact solve"):
         seen = rue.ErrorForest().fit(wrap(net, 0.1), (X, y))
     assert "projected_to" in seen.facts

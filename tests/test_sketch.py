@@ -259,13 +259,18 @@ def test_a_sketch_that_keeps_less_than_the_rows_tell_warns_and_says_how_many_it_
     rue.LinearRUE(solver=rue.solve.Sketch(10**4)).fit(model, data)  # all of them: nothing to warn of
 
 
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
 def test_of_followed_classes_the_derivatives_are_those_of_all_and_of_others_zero(digits):
-    net, X, _ = digits
+    net, X, y = digits
     sketch = core_of(net).sketched(X[:50], 200, 0)
-    every, two = sketch.jacobian(X[:50]), sketch.jacobian(X[:50], 2)
-    leading = torch.zeros(50, 10, dtype=torch.bool).scatter_(1, net(X[:50]).topk(2, dim=1).indices, True)
-    torch.testing.assert_close(two[leading], every[leading])
-    assert not bool(two[~leading].any())
+    likeliest = net(X[:50]).topk(2, dim=1).indices
+    every, two = sketch.jacobian(X[:50]), sketch.jacobian(X[:50], likeliest)
+    torch.testing.assert_close(two, every[torch.arange(50)[:, None], likeliest])
+    model = rue.wrap(net, loss=nn.CrossEntropyLoss(), l2=1.0)
+    view = rue.LinearRUE(solver=rue.solve.Sketch(200, followed=2)).fit(model, (X[:50], y[:50])).model.core
+    leading = torch.zeros(50, 10, dtype=torch.bool).scatter_(1, likeliest, True)
+    torch.testing.assert_close(view.jacobian(X[:50])[leading], every[leading])
+    assert not bool(view.jacobian(X[:50])[~leading].any())
 
 
 @pytest.mark.filterwarnings("ignore:the rows tell about:rue.errors.RueWarning")  # few coordinates are meant
@@ -275,9 +280,9 @@ def test_a_network_that_is_too_large_is_read_once(digits, monkeypatch):
     monkeypatch.setattr("rue.core.solve.sketch.SIZES", (800,))
     read, real = [], layer_sketch.LayerSketch._read_off
 
-    def counted(self, inputs):
+    def counted(self, inputs, followed):
         read.append(len(inputs))
-        return real(self, inputs)
+        return real(self, inputs, followed)
 
     monkeypatch.setattr(layer_sketch.LayerSketch, "_read_off", counted)
     monkeypatch.setattr(derivatives, "derived_jacobian", None)  # nothing takes a gradient whole

@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 
 from rue.core.concepts import Batch, Parametrised
+from rue.core.memory import free_bytes
 from rue.core.nested import take
 
 CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the processor's cache
 CUDA_CHUNK_BYTES = 2**28  # the same on a GPU, which is faster with larger pieces
+CUDA_MOST_BYTES = 2**30  # up to this size where it is so small a part of the free memory
+CUDA_SHARE = 1 / 64
 WIDE_ROW_BYTES = 2**20  # from this size on, a row of the Jacobian does not fit the cache,
 WIDE_CHUNK_BYTES = 2**26  # and larger chunks cost less per row
 
@@ -15,7 +18,8 @@ def chunk_rows(model: Parametrised, vectors: int) -> int:
     """How many rows to process at once, if each needs this many vectors of d float64 numbers."""
     row = max(1, 8 * vectors * model.theta.numel())
     if model.theta.device.type != "cpu":
-        return max(1, CUDA_CHUNK_BYTES // row)
+        most = max(CUDA_CHUNK_BYTES, min(CUDA_MOST_BYTES, int(CUDA_SHARE * free_bytes(model.theta.device))))
+        return max(1, most // row)
     return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)
 
 

@@ -26,8 +26,12 @@ class Coordinates(Protocol):
         """The number of coordinates, r."""
         ...
 
-    def jacobian(self, inputs: Any, followed: int | None = None) -> Tensor:
-        """∂f/∂z (m, k, r); with `followed`, of so many of the largest outputs of a row, zero for the others."""
+    def jacobian(self, inputs: Any, followed: Tensor | None = None) -> Tensor:
+        """∂f/∂z (m, k, r), or of the `followed` outputs of each row (m, f) alone: (m, f, r)."""
+        ...
+
+    def held(self, rows: int) -> int:
+        """Bytes of hidden layers that are in memory at once while these many rows are read."""
         ...
 
     def project(self, vectors: Tensor) -> Tensor:

@@ -85,9 +85,10 @@ def dual(size: AuditSize, rates: Rates | None, memory: int) -> Way:
 def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) -> Way:
     """The matrix of a few coordinates."""
     p = min(solver.size, size.d)
-    kept = _kept(size, p, int(OF_SKETCH * memory))
+    kept = _kept(size._replace(k=solver.followed or size.k), p, int(OF_SKETCH * memory))
     passes = 1.0 if kept else 4.0
-    used = _of_matrix(size, p) + kept + WORKING + LEAN * size.itemsize * size.d
+    layers = 0 if rates is None or rates.sketch is None else rates.sketch.held
+    used = kept + WORKING + max(_of_matrix(size, p), layers) + LEAN * size.itemsize * size.d
     few = "" if solver.followed is None else f", followed={solver.followed}"
     name = f"Sketch({solver.size}{few})"
     keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")

@@ -37,6 +37,7 @@ class SketchRates(NamedTuple):
     size: int  # coordinates
     drawn: float  # to draw its coordinates and to try them
     row: float  # the coordinates of one row
+    held: int  # bytes of hidden layers that are in memory at once
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rue.core.plan import Rates, SketchRates
 from rue.core.solve.sketch import Sketch
 
 ENOUGH = 0.2  # seconds after which nothing is repeated
-ROWS = 64  # that are looked at
+ROWS = {"cpu": 64, "cuda": 512}  # that are looked at: a GPU is slow with few
 BACKWARD = 3  # forward passes that a gradient takes, where it is not measured
 WIDE = 1024  # rows of the matrices whose product is timed
 NUMBERS = 2**27  # of gradients that a probe may hold
@@ -26,7 +26,7 @@ def probe(core: TrainedObjective, data: TrainingSet, bound: float, sketch: Sketc
     `bound` are the seconds of what was done before.
     """
     batch = next(iter(data.batches()))
-    few = take(batch.inputs, slice(0, ROWS))
+    few = take(batch.inputs, slice(0, ROWS[core.theta.device.type]))
     count = len(leaves(few)[0])
     device = core.theta.device
     forward = _seconds(lambda: outputs(core, few), device) / count
@@ -35,7 +35,7 @@ def probe(core: TrainedObjective, data: TrainingSet, bound: float, sketch: Sketc
     gradient = BACKWARD * k * forward
     if k * core.theta.numel() <= NUMBERS:
         gradient = _seconds(lambda: _exact(core, take(few, slice(0, fewer))), device) / fewer
-    sketched = None if sketch is None else _sketch_rates(core, few, sketch)
+    sketched = None if sketch is None else _sketch_rates(core, few, data.n, sketch)
     matrix = torch.randn(WIDE, WIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(device)
     return Rates(bound, forward, gradient, _seconds(lambda: matrix @ matrix, device) / WIDE**3, sketched)
 
@@ -44,26 +44,26 @@ def _exact(core: TrainedObjective, inputs: Inputs) -> Tensor:
     return derived_jacobian(core, inputs) if core.jacobian is None else core.jacobian(inputs)
 
 
-def _sketch_rates(core: TrainedObjective, few: Inputs, sketch: Sketch) -> SketchRates:
+def _sketch_rates(core: TrainedObjective, few: Inputs, n: int, sketch: Sketch) -> SketchRates:
     assert core.sketched is not None  # a sketch is given for such cores alone
     start = time.perf_counter()
     coordinates = core.sketched(few, sketch.size, sketch.seed)
     drawn = time.perf_counter() - start
-    row = _seconds(lambda: coordinates.jacobian(few, sketch.followed), core.theta.device) / len(leaves(few)[0])
-    return SketchRates(sketch.size, drawn, row)
+    likeliest = None if sketch.followed is None else outputs(core, few).topk(sketch.followed, dim=1).indices
+    row = _seconds(lambda: coordinates.jacobian(few, likeliest), core.theta.device) / len(leaves(few)[0])
+    return SketchRates(sketch.size, drawn, row, coordinates.held(n))
 
 
 def _seconds(do: Callable[[], Any], device: torch.device) -> float:
-    """Seconds of one call, the least of a few; the first one, which may prepare something, counts where it is slow."""
-    least = float("inf")
-    spent = 0.0
-    for _ in range(4):
+    """Seconds of one call, the least of a few: the first may prepare something."""
+    least, spent = float("inf"), 0.0
+    for run in range(4):
         start = time.perf_counter()
         do()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         took = time.perf_counter() - start
         least, spent = min(least, took), spent + took
-        if spent > ENOUGH:
+        if run and spent > ENOUGH:
             break
     return least

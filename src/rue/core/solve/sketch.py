@@ -162,7 +162,13 @@ class SketchedObjective:
 
     def jacobian(self, inputs: Inputs) -> Tensor:
         """∂f/∂z (m, k, r)."""
-        return kept("Jacobian", self, inputs, lambda: self.coordinates.jacobian(inputs, self.followed))
+        if self.followed is None:
+            return kept("Jacobian", self, inputs, lambda: self.coordinates.jacobian(inputs))
+        predicted = self.predict(self.theta, inputs)
+        likeliest = predicted.topk(min(self.followed, predicted.shape[1]), dim=1).indices
+        rows = kept("Jacobian", self, inputs, lambda: self.coordinates.jacobian(inputs, likeliest))
+        whole = rows.new_zeros(*predicted.shape, rows.shape[2])
+        return whole.scatter_(1, likeliest[:, :, None].expand_as(rows), rows)
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½ Σ strength·(z − centre)²."""

@@ -37,9 +37,13 @@ class LayerBases:
         """The number of coordinates."""
         return self.sketch.size
 
-    def jacobian(self, inputs: Inputs, followed: int | None = None) -> Tensor:
-        """∂f/∂z (c, k, d)."""
+    def jacobian(self, inputs: Inputs, followed: Tensor | None = None) -> Tensor:
+        """∂f/∂z (c, k, d), or of the `followed` outputs of each row alone."""
         return self.sketch.jacobian(inputs, followed)
+
+    def held(self, rows: int) -> int:
+        """Bytes of hidden layers that are in memory at once while these many rows are read."""
+        return self.sketch.held(rows)
 
     def project(self, vectors: Tensor) -> Tensor:
         """The coordinates (..., d) of vectors (..., d)."""

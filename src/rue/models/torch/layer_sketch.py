@@ -69,16 +69,17 @@ class LayerSketch:
         how = {"layers_in": "bfloat16"} if self.half else {}
         return {"projected_to": self.size, "read_off_layers": read, "whole_gradients": self.generic, **how}
 
-    def jacobian(self, inputs: Inputs, followed: int | None = None) -> Tensor:
+    def jacobian(self, inputs: Inputs, followed: Tensor | None = None) -> Tensor:
         """∂f/∂z (c, k, r), in pieces of rows whose hidden layers fit in memory; smaller ones if they do not.
 
-        With `followed`, only so many of the largest outputs of each row are, and the others' derivatives are zero.
+        Of the `followed` outputs of each row (c, f) alone it is (c, f, r).
         """
         count, done, parts = len(leaves(inputs)[0]), 0, []
         size = self.rows_at_once()
         while done < count:
             try:
-                parts.append(self._of_piece(take(inputs, slice(done, done + size)), followed))
+                part = slice(done, done + size)
+                parts.append(self._of_piece(take(inputs, part), None if followed is None else followed[part]))
                 done += size
             except torch.OutOfMemoryError:
                 if size == 1:
@@ -86,34 +87,27 @@ class LayerSketch:
                 size = max(1, min(size, count - done) // 2)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
+    def held(self, rows: int) -> int:
+        """Bytes of hidden layers that are in memory at once while these many rows are read."""
+        return self.row_bytes * min(rows, self.rows_at_once())
+
     def rows_at_once(self) -> int:
         """How many rows have hidden layers that fit in memory."""
         device = self.network.theta.device
         room = PIECE_BYTES if device.type == "cpu" else int(SHARE * free_bytes(device))
         return max(1, room // max(1, self.row_bytes))
 
-    def _of_piece(self, inputs: Inputs, followed: int | None) -> Tensor:
-        if followed is not None and not self.generic:
-            return self._of_largest(inputs, followed)
-        parts = {**(self._read_off(inputs) if self.tapped else {}), **self._whole(inputs)}
+    def _of_piece(self, inputs: Inputs, followed: Tensor | None) -> Tensor:
+        parts = {**(self._read_off(inputs, followed) if self.tapped else {}), **self._whole(inputs, followed)}
         return torch.cat([parts[place] for place in self.blocks], -1)
 
-    def _read_off(self, inputs: Inputs) -> dict[Place, Tensor]:
-        """The coordinates (c, k, size) of tapped blocks, by one backward pass for each output."""
+    def _read_off(self, inputs: Inputs, followed: Tensor | None) -> dict[Place, Tensor]:
+        """The coordinates (c, k, size) of tapped blocks, by one backward pass for each output that is followed."""
         with torch.enable_grad():
             predicted, coordinates = self.forward(inputs)
-            each = [self.back(predicted[:, j].sum(), coordinates) for j in range(predicted.shape[1])]
-        return {place: torch.stack([one[place] for one in each], 1) for place in coordinates}
-
-    def _of_largest(self, inputs: Inputs, followed: int) -> Tensor:
-        """The Jacobian (c, k, r) of the largest outputs of every row, by one backward pass for each rank."""
-        with torch.enable_grad():
-            predicted, coordinates = self.forward(inputs)
-            values, ranked = predicted.topk(min(followed, predicted.shape[1]), dim=1)
+            values = predicted if followed is None else predicted.gather(1, followed)
             each = [self.back(values[:, j].sum(), coordinates) for j in range(values.shape[1])]
-        rows = torch.stack([torch.cat([one[place] for place in self.blocks], -1) for one in each], 1)
-        whole = rows.new_zeros(len(rows), predicted.shape[1], rows.shape[2])
-        return whole.scatter_(1, ranked[:, :, None].expand_as(rows), rows)
+        return {place: torch.stack([one[place] for one in each], 1) for place in coordinates}
 
     def forward(
         self, inputs: Inputs, instead: Mapping[Place, TappedBlock] | None = None
@@ -149,13 +143,15 @@ class LayerSketch:
         )
         return dict(zip(coordinates, slopes, strict=True))
 
-    def _whole(self, inputs: Inputs) -> dict[Place, Tensor]:
+    def _whole(self, inputs: Inputs, followed: Tensor | None) -> dict[Place, Tensor]:
         """The coordinates (c, k, size) of blocks that are not tapped, from their whole gradients."""
         places = [place for place in self.blocks if place not in self.tapped]
         if not places:
             return {}
         part = _Part(self.network, tuple(places))
         rows = derived_jacobian(part, inputs)
+        if followed is not None:
+            rows = rows.gather(1, followed[:, :, None].expand(-1, -1, rows.shape[2]))
         cut = rows.split([place.numel for place in places], -1)
         return {
             place: self.blocks[place].combine(whole.unflatten(-1, place.shape))
