@@ -1565,7 +1565,7 @@ BREAKS = [
     Break(
         "rows of a joined axis taken for positions",
         "models/torch/layer_sketch.py",
-        "if not float((values - wanted).norm()) <= AGREE * size:",
+        "if not float((values - wanted).norm()) <= (ROUNDED if sketch.half else AGREE) * size:",
         "if float((values - wanted).norm()) < 0:",
         SKETCH,
     ),

@@ -11,7 +11,7 @@ from rue.core import costs, memory
 from rue.core.plan import AuditSize, Rates
 
 SIZE = AuditSize(n=500, units=500, d=3_000, k=2, m=100, itemsize=4)
-RATES = Rates(bound=0.1, forward=1e-5, gradient=1e-4, multiplication=1e-10, sketch=None)
+RATES = Rates(bound=0.1, forward=1e-5, gradient=1e-4, multiplication=1e-10, number=1e-9, sketch=None)
 
 
 def problem(width, n, k=1, l2=0.1):

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import torch
+
 from rue.core.concepts import Batch, Parametrised
 from rue.core.memory import free_bytes
 from rue.core.nested import take
@@ -16,9 +18,14 @@ WIDE_CHUNK_BYTES = 2**26  # and larger chunks cost less per row
 
 def chunk_rows(model: Parametrised, vectors: int) -> int:
     """How many rows to process at once, if each needs this many vectors of d float64 numbers."""
-    row = max(1, 8 * vectors * model.theta.numel())
-    if model.theta.device.type != "cpu":
-        most = max(CUDA_CHUNK_BYTES, min(CUDA_MOST_BYTES, int(CUDA_SHARE * free_bytes(model.theta.device))))
+    return rows_of(vectors * model.theta.numel(), model.theta.device)
+
+
+def rows_of(numbers: int, device: torch.device) -> int:
+    """How many rows of so many float64 numbers to process at once."""
+    row = max(1, 8 * numbers)
+    if device.type != "cpu":
+        most = max(CUDA_CHUNK_BYTES, min(CUDA_MOST_BYTES, int(CUDA_SHARE * free_bytes(device))))
         return max(1, most // row)
     return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)
 

@@ -22,6 +22,8 @@ FLOAT = 8  # bytes of a float64
 LEAN = 7  # vectors of all parameters that are in memory at once while a network is admitted and sketched
 WORKING = 2**25  # bytes of pieces that are being worked on
 EIGEN = 5  # multiplications of an eigendecomposition, in units of p³
+COPIES = 30  # times that gradients are written while they are weighed, gathered and solved for
+FIXED = 0.15  # seconds
 STEPS = 60  # of conjugate gradients; a product with the curvature takes two passes for one output
 SMALLEST = 1024  # coordinates of the leanest sketch
 KEPT = {4096: ".92 to .995", 2048: ".80 to .99", 1024: ".65 to .98"}  # docs/large-networks.md
@@ -64,6 +66,7 @@ def dense(size: AuditSize, rates: Rates | None, memory: int) -> Way:
         return _exact(Cholesky(), used, passes, None, None)
     row = rates.gradient
     fit = rates.bound + size.n * (passes * row + 3 * rates.forward) + _solving(size, size.d) * rates.multiplication
+    fit += _written(size, rates)
     return _exact(Cholesky(), used, passes, fit, _audit(size, size.d, row, rates))
 
 
@@ -79,6 +82,7 @@ def dual(size: AuditSize, rates: Rates | None, memory: int) -> Way:
         return _exact(Dual(), used, passes, None, None)
     work = rows**2 * size.d + rows**3 / 3 + root * (2 * size.d * rows + rows**2)
     fit = rates.bound + size.n * (passes * rates.gradient + 3 * rates.forward) + work * rates.multiplication
+    fit += _written(size, rates)
     return _exact(Dual(), used, passes, fit, _audit(size, size.d, rates.gradient, rates))
 
 
@@ -88,7 +92,10 @@ def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) ->
     kept = _kept(size._replace(k=solver.followed or size.k), p, int(OF_SKETCH * memory))
     passes = 1.0 if kept else 4.0
     layers = 0 if rates is None or rates.sketch is None else rates.sketch.held
-    used = kept + WORKING + max(_of_matrix(size, p), layers) + LEAN * size.itemsize * size.d
+    rows = size.n * size.k
+    few_rows = FLOAT * (1.75 * rows * p + 2 * rows**2 + 4.25 * size.units * p)  # the dual form in the coordinates
+    matrix = int(few_rows) if prefers_dual(p, rows) else _of_matrix(size, p)
+    used = kept + WORKING + max(matrix, layers) + LEAN * size.itemsize * size.d
     few = "" if solver.followed is None else f", followed={solver.followed}"
     name = f"Sketch({solver.size}{few})"
     keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
@@ -152,6 +159,11 @@ def _solving(size: AuditSize, p: int) -> float:
     """Multiplications: the matrix, its factor, the resampled gradients."""
     work = size.n * size.k * p**2 + p**3 / 3
     return work + (size.units * p**2 if size.units <= 2 * p else size.n * p**2 + (1 + EIGEN) * p**3)
+
+
+def _written(size: AuditSize, rates: Rates) -> float:
+    """Seconds of copies of the gradients of all rows, and of what a fit does for any number of rows."""
+    return FIXED + COPIES * size.n * size.k * size.d * rates.number
 
 
 def _audit(size: AuditSize, p: int, row: float, rates: Rates) -> float:

@@ -28,6 +28,7 @@ class Rates(NamedTuple):
     forward: float  # a forward pass of one row
     gradient: float  # all gradients of one row
     multiplication: float  # one multiplication and addition in a large product of matrices, float64
+    number: float  # one float64 number in new memory
     sketch: "SketchRates | None"  # None where none can be made
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rue.core.chunks import rows_of
 from rue.core.concepts import Inputs, TrainedObjective, TrainingSet
 from rue.core.derivatives import derived_jacobian, outputs
 from rue.core.nested import leaves, take
@@ -17,6 +18,8 @@ ENOUGH = 0.2  # seconds after which nothing is repeated
 ROWS = {"cpu": 64, "cuda": 512}  # that are looked at: a GPU is slow with few
 BACKWARD = 3  # forward passes that a gradient takes, where it is not measured
 WIDE = 1024  # rows of the matrices whose product is timed
+FRESH = 2**23  # numbers that are written to new memory
+HELD = 0.6  # of the memory that is set aside for hidden layers, so much is used
 NUMBERS = 2**27  # of gradients that a probe may hold
 
 
@@ -35,23 +38,26 @@ def probe(core: TrainedObjective, data: TrainingSet, bound: float, sketch: Sketc
     gradient = BACKWARD * k * forward
     if k * core.theta.numel() <= NUMBERS:
         gradient = _seconds(lambda: _exact(core, take(few, slice(0, fewer))), device) / fewer
-    sketched = None if sketch is None else _sketch_rates(core, few, data.n, sketch)
+    sketched = None if sketch is None else _sketch_rates(core, few, data.n, k, sketch)
     matrix = torch.randn(WIDE, WIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(device)
-    return Rates(bound, forward, gradient, _seconds(lambda: matrix @ matrix, device) / WIDE**3, sketched)
+    product = _seconds(lambda: matrix @ matrix, device) / WIDE**3
+    number = _seconds(lambda: torch.ones(FRESH, dtype=torch.float64, device=device).add_(1), device) / FRESH
+    return Rates(bound, forward, gradient, product, number, sketched)
 
 
 def _exact(core: TrainedObjective, inputs: Inputs) -> Tensor:
     return derived_jacobian(core, inputs) if core.jacobian is None else core.jacobian(inputs)
 
 
-def _sketch_rates(core: TrainedObjective, few: Inputs, n: int, sketch: Sketch) -> SketchRates:
+def _sketch_rates(core: TrainedObjective, few: Inputs, n: int, k: int, sketch: Sketch) -> SketchRates:
     assert core.sketched is not None  # a sketch is given for such cores alone
     start = time.perf_counter()
     coordinates = core.sketched(few, sketch.size, sketch.seed)
     drawn = time.perf_counter() - start
     likeliest = None if sketch.followed is None else outputs(core, few).topk(sketch.followed, dim=1).indices
     row = _seconds(lambda: coordinates.jacobian(few, likeliest), core.theta.device) / len(leaves(few)[0])
-    return SketchRates(sketch.size, drawn, row, coordinates.held(n))
+    held = coordinates.held(min(n, rows_of(k * coordinates.size, core.theta.device)))
+    return SketchRates(sketch.size, drawn, row, int(HELD * held))
 
 
 def _seconds(do: Callable[[], Any], device: torch.device) -> float:
