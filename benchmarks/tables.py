@@ -98,12 +98,31 @@ def costs() -> str:
     return "\n".join(lines) + "\n"
 
 
+def plans() -> str:
+    """What was planned over what was measured, from one line of JSON for each case."""
+    lines = [
+        "| case | rows | parameters | outputs | way | memory, MiB | planned over measured | fit, s "
+        "| planned over measured | audit, s | planned over measured | planning, s |",
+        "|" + "---|" * 12,
+    ]
+    for text in (DOCS / "scale/plans.jsonl").read_text().splitlines():
+        row = json.loads(text)
+        memory, fit, audit = (row[f"planned_{what}"] / row[what] for what in ("bytes", "fit_s", "audit_s"))
+        lines.append(
+            f"| {row['case']} | {row['rows']:,} | {row['parameters']:,} | {row['outputs']} | `{row['way']}` | "
+            f"{row['bytes'] / 2**20:,.0f} | {memory:.2f} | {row['fit_s']:.2g} | {fit:.2f} | {row['audit_s']:.2g} | "
+            f"{audit:.2f} | {row['planning_s']:.2g} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 TABLES = {  # page, name: what makes the table
     ("classification.md", "classification"): classification,
     ("explain.md", "removal"): lambda: plain("explain/removal.csv"),
     ("explain.md", "regions"): lambda: plain("explain/regions.csv"),
     ("models.md", "estimators"): lambda: plain("models/estimators.csv"),
     ("large-networks.md", "costs"): costs,
+    ("large-networks.md", "plans"): plans,
     ("large-networks.md", "fidelity"): lambda: plain("scale/fidelity.csv"),
     ("trees.md", "boosted"): lambda: plain("models/boosted.csv"),
     ("trees.md", "speed"): lambda: plain("models/speed.csv"),
