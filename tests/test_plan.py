@@ -58,7 +58,7 @@ def test_the_first_way_that_fits_in_memory_is_chosen():
     everything = rue.plan(model, (X, y))
     needed = {way.name: way.bytes for way in everything.ways}
     assert everything.chosen.name == "Dual()"
-    less = rue.plan(model, (X, y), memory=needed["Dual()"] - 1)
+    less = rue.plan(model, (X, y), memory=np.int64(needed["Dual()"] - 1))
     assert less.chosen.bytes < needed["Dual()"]
     assert "needs" in less.ways[0].refused
     nothing = rue.plan(model, (X, y), memory=1000)
@@ -123,7 +123,7 @@ def test_nothing_of_the_model_and_the_random_state_changes():
     assert torch.equal(model.theta, theta)
 
 
-@pytest.mark.parametrize("limits", [{"memory": 0}, {"memory": "1 GB"}, {"time": -1}, {"time": True}, {"time": np.nan}])
+@pytest.mark.parametrize("limits", [{"memory": 0}, {"memory": "1 GB"}, {"time": -1}, {"time": True}, {"time": np.nan}, {"memory": np.inf}])
 def test_limits_that_are_no_positive_numbers_are_refused(limits):
     model, X, y = problem(8, 40)
     with pytest.raises(SettingError, match=next(iter(limits))):

@@ -2,6 +2,8 @@
 
 import time as clock
 from dataclasses import replace
+from math import inf
+from numbers import Real
 from typing import Any
 
 import torch
@@ -77,8 +79,8 @@ def solver_for(model: Model, rows: Rows) -> Solver | None:
 
 def _check_limits(memory: float | None, time: float | None) -> None:
     for name, value, unit in (("memory", memory, "bytes"), ("time", time, "seconds")):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
-            raise SettingError(f"{name} must be a number of {unit} above 0, or None, got {value!r}")
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < inf):
+            raise SettingError(f"{name} must be a finite number of {unit} above 0, or None, got {value!r}")
 
 
 def _size(model: Model, rows: TrainingSet, m: int) -> AuditSize:
