@@ -123,7 +123,9 @@ def test_nothing_of_the_model_and_the_random_state_changes():
     assert torch.equal(model.theta, theta)
 
 
-@pytest.mark.parametrize("limits", [{"memory": 0}, {"memory": "1 GB"}, {"time": -1}, {"time": True}, {"time": np.nan}, {"memory": np.inf}])
+@pytest.mark.parametrize(
+    "limits", [{"memory": 0}, {"memory": "1 GB"}, {"time": -1}, {"time": True}, {"time": np.nan}, {"memory": np.inf}]
+)
 def test_limits_that_are_no_positive_numbers_are_refused(limits):
     model, X, y = problem(8, 40)
     with pytest.raises(SettingError, match=next(iter(limits))):
