@@ -24,7 +24,7 @@ SECTIONS: dict[str, list[Attack]] = {
 OPEN: frozenset[str] = frozenset()
 ATTACKS = [attack for section in SECTIONS.values() for attack in section]
 TRIALS = [a for trial in (trial_a, trial_b, trial_c) for section in trial.SECTIONS.values() for a in section]
-FOLDER = re.compile(re.escape(tempfile.gettempdir()) + r"/tmp\w+/")  # another one in every run
+ANOTHER = re.compile(re.escape(tempfile.gettempdir()) + r"/tmp\w+/| at 0x[0-9a-f]+")  # others in every run
 KINDS = {"Refused": "refused", "Warned": "warned of", "Right": "right"}
 
 
@@ -73,7 +73,7 @@ def _words(attack: Attack) -> str:
 
 
 def _cell(text: str) -> str:
-    text = FOLDER.sub("", " ".join(text.split()))
+    text = ANOTHER.sub("", " ".join(text.split()))
     for mark in ("\\", "|", "<", ">", "*", "_", "[", "]", "`"):
         text = text.replace(mark, f"\\{mark}")
     return text
