@@ -123,6 +123,7 @@ TABLES = {  # page, name: what makes the table
     ("models.md", "estimators"): lambda: plain("models/estimators.csv"),
     ("large-networks.md", "costs"): costs,
     ("large-networks.md", "plans"): plans,
+    ("large-networks.md", "precision"): lambda: plain("scale/precision.csv"),
     ("large-networks.md", "fidelity"): lambda: plain("scale/fidelity.csv"),
     ("trees.md", "boosted"): lambda: plain("models/boosted.csv"),
     ("trees.md", "speed"): lambda: plain("models/speed.csv"),

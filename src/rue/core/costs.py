@@ -1,8 +1,7 @@
 """Memory and seconds of every solver, from the numbers of rows, parameters and outputs and from measured rates.
 
 The counts follow what `LinearRUE` does: gradients of all rows, their products, a factorisation, a solve for the
-resampled gradients; for every audited row a product with those. What a calibrated method does beyond is in
-`methods/planning.py`.
+resampled gradients; for every audited row a product with those. What a calibrated method does beyond is not counted.
 """
 
 from dataclasses import replace

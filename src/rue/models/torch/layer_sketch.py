@@ -27,7 +27,7 @@ COARSE = torch.bfloat16
 LARGE = 10**6  # parameters from which on a GPU computes in bfloat16
 VECTOR = 8  # a vector of parameters has so many times fewer coordinates than a matrix
 AGREE = 0.02  # relative difference to plain backward passes, which may be in another precision on a GPU
-ROUNDED = 0.1  # the same for passes in bfloat16: with 2 to 4 %, variances rank as before (Spearman .9999)
+ROUNDED = 0.1  # the same for passes in bfloat16: with 2 to 4 %, variances rank as before (docs/scale/precision.csv)
 PIECE_BYTES = 2**30  # of hidden layers that are held at once on a CPU
 SHARE = 0.25  # of the free memory of a GPU, for the same
 
