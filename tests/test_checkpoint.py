@@ -106,6 +106,25 @@ def test_a_damaged_part_is_computed_again(tmp_path, read):
         np.testing.assert_array_equal(fitted(100), wanted)
 
 
+def test_a_part_with_other_bytes_is_computed_again(tmp_path, read):
+    wanted = fitted(100)
+    stopped(tmp_path)
+    for path in tmp_path.rglob("*.npy"):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 0x41
+        path.write_bytes(content)
+    with rue.checkpoint(tmp_path):
+        np.testing.assert_array_equal(fitted(100), wanted)
+
+
+def test_what_another_forward_pass_gave_is_not_taken(tmp_path, monkeypatch):
+    stopped(tmp_path)
+    monkeypatch.setattr(nn.SiLU, "forward", lambda _, x: x.tanh())
+    wanted = fitted(100)
+    with rue.checkpoint(tmp_path):
+        np.testing.assert_array_equal(fitted(100), wanted)
+
+
 def test_rows_that_do_not_fit_in_memory_are_read_from_the_disk(tmp_path, read, monkeypatch):
     wanted = fitted(200)
     monkeypatch.setattr("rue.core.memory._Store._fits", lambda *_: False)

@@ -97,7 +97,10 @@ def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) ->
     used = kept + WORKING + max(matrix, layers) + LEAN * size.itemsize * size.d
     few = "" if solver.followed is None else f", followed={solver.followed}"
     name = f"Sketch({solver.size}{few})"
-    keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
+    if solver.followed is not None:
+        keeps = ".76 to .99"
+    else:
+        keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
     answer = "exact" if p == size.d else f"correlation {keeps} with exact ranks"
     if rates is None or rates.sketch is None:
         return Way(name, solver, answer, used, passes, None, None)

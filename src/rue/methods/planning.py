@@ -39,7 +39,7 @@ def plan(
     >>> plan(rue.wrap(net, loss="squared_error", l2=1.0), (X, y), inputs=X).chosen.solver
     Cholesky()
     """
-    if isinstance(model, torch.nn.Module):
+    if not isinstance(model, Model):
         raise ModelError('plan takes a wrapped model; use rue.wrap(net, loss="squared_error", l2=...)')
     if not (model.family.gradients and model.family.joint):
         raise ModelError(

@@ -52,6 +52,10 @@ class Sketch:
     followed: int | None = None
 
     def __post_init__(self) -> None:
+        whole = {"size": self.size, "seed": self.seed, "followed": self.followed or 2}
+        for name, value in whole.items():
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
+                raise SettingError(f"{name} must be a whole number from 0 to 2³² − 1, got {value!r}")
         if self.size < 2:
             raise SettingError(f"size must be at least 2 coordinates (4096 by default), got {self.size}")
         if self.followed is not None and self.followed < 2:
@@ -202,4 +206,5 @@ class SketchedObjective:
 
     def describe(self) -> Facts:
         """The facts of the inner objective, and of the coordinates."""
-        return {**self.inner.describe(), "d": self.inner.theta.numel(), **self.coordinates.describe()}
+        few = {} if self.followed is None else {"followed_classes": self.followed}
+        return {**self.inner.describe(), "d": self.inner.theta.numel(), **self.coordinates.describe(), **few}
