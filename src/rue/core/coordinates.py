@@ -45,3 +45,35 @@ class Coordinates(Protocol):
     def describe(self) -> dict[str, Any]:
         """Entries for an audit's facts."""
         ...
+
+
+class GradientProducts(Protocol):
+    """Products JD⁻¹Jᵀ with the gradients of all training rows, made without holding the gradients.
+
+    A direction v (d,) of the parameters stands behind the rows; its product with a gradient is Jv.
+    """
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers of a row and output are held, over all passes; as many multiplications make a product."""
+        ...
+
+    def gram(self) -> Tensor:
+        """The products of all outputs of training rows, and then of the direction, with each other (n·k+1, n·k+1)."""
+        ...
+
+    def with_rows(self, inputs: Any) -> tuple[Tensor, Tensor]:
+        """Products of other rows with training rows and direction (c, k, n·k+1), and within each row (c, k, k)."""
+        ...
+
+    def along(self, vector: Tensor) -> Tensor:
+        """The products of v (d,) with all outputs of training rows, Jv, and with the direction (n·k+1,)."""
+        ...
+
+    def held(self, rows: int) -> int:
+        """Bytes of hidden layers that are in memory at once while these many rows are read."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Entries for an audit's facts."""
+        ...
