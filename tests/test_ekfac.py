@@ -292,3 +292,78 @@ def test_models_without_layers_are_refused():
     trees = rue.wrap(LGBMRegressor(n_estimators=5, min_child_samples=5, verbose=-1).fit(X.numpy(), y.numpy()))
     with pytest.raises(rue.errors.SettingError, match="layers of a torch module"):
         rue.LinearRUE(solver=rue.solve.EKFAC()).fit(trees, (X.numpy(), y.numpy()))
+
+
+@pytest.mark.parametrize("build", [dense, picture])
+def test_the_preconditioner_is_the_inverse_that_is_diagonal_in_eigenbases_made_by_hand(build):
+    net, damping = build(), 0.2
+    X, y, weight = rows_for(net)
+    basis, curved = basis_by_hand(net, X, weight.numpy())
+    rows = every_jacobian(net, X) @ basis
+    values = np.einsum("nkd,nkl,nld->d", rows, curved, rows) + L2 + damping
+    curvature = curvature_of(net, rue.Data(X, y, weight=weight))
+    found = rue.solve.EigenBases().at(curvature, damping)(torch.eye(len(basis), dtype=torch.float64))
+    np.testing.assert_allclose(found, (basis / values) @ basis.T, rtol=1e-6, atol=1e-9)
+
+
+def curvature_of(net, data, **settings):
+    rows, model = training_rows(data, rue.wrap(net, **{"loss": LOSS, "l2": L2, **settings}))
+    return rue.curvature.GaussNewton().at(model, rows)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_for_every_kind_of_layer_the_preconditioner_is_symmetric_and_positive(name):
+    net, inputs = made(*CASES[name][:2])
+    data = (inputs, torch.zeros(len(inputs)))
+    loss = lambda outputs, _: outputs.square().sum(-1)  # noqa: E731  it is an argument
+    curvature = curvature_of(net, data, loss=loss)
+    matrix = rue.solve.EigenBases().at(curvature, 0.0)(torch.eye(curvature.size, dtype=torch.float64))
+    torch.testing.assert_close(matrix, matrix.T)
+    assert float(torch.linalg.eigvalsh(matrix)[0]) > 0
+
+
+class Idle(nn.Module):
+    """A linear layer, and parameters that no output depends on."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.layer = nn.Parameter(torch.ones(2)), nn.Linear(4, 3)
+        self.after = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("build", [dense, picture, Idle], ids=lambda build: build.__name__)
+def test_iterations_with_eigenbases_end_in_the_exact_inverse(build):
+    net = build().double()
+    X, y, _ = rows_for(net if build is not Idle else dense())
+    curvature = curvature_of(net, (X, y), l2=L2)
+    vectors = torch.randn(4, curvature.size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    solver = rue.solve.ConjugateGradient(tolerance=1e-10, preconditioner=rue.solve.EigenBases())
+    solved = solver.factor(curvature, 0.1).solve(vectors).vectors
+    exact = vectors.numpy() @ np.linalg.inv(curvature.dense().numpy() + 0.1 * np.eye(curvature.size))
+    np.testing.assert_allclose(solved, exact, rtol=1e-6, atol=1e-9)
+
+
+def test_one_step_is_enough_where_the_curvature_is_diagonal_in_eigenbases():
+    """A single linear layer under squared error, whose eigenvalues differ by a factor of a thousand."""
+    X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * torch.logspace(0, 3, 5)
+    net = nn.Linear(5, 1, bias=False).double()
+    curvature = curvature_of(net, (X, torch.zeros(60)), loss="squared_error")
+    solver = rue.solve.ConjugateGradient(max_steps=1, tolerance=1e-8, preconditioner=rue.solve.EigenBases())
+    assert solver.factor(curvature, 0.0).solve(torch.eye(5)).residual < 1e-8
+    audit = rue.LinearRUE(solver=solver).fit(curvature.model, (X, torch.zeros(60))).audit(X[:2])
+    assert audit.facts["preconditioner"] == "EigenBases"
+
+
+def test_a_preconditioner_is_one_object_and_needs_layers_to_be_diagonal_in():
+    with pytest.raises(rue.errors.SettingError, match="rank=50"):
+        rue.solve.ConjugateGradient(rank=50, preconditioner=rue.solve.EigenBases())
+    with pytest.raises(rue.errors.SettingError, match="such as EigenBases"):
+        rue.solve.ConjugateGradient(preconditioner="ekfac")
+    net = dense()
+    X, y, _ = rows_for(net)
+    solver = rue.solve.ConjugateGradient(preconditioner=rue.solve.EigenBases())
+    with pytest.raises(rue.errors.SettingError, match="GaussNewton"):
+        rue.LinearRUE(solver=solver, curvature=rue.curvature.Hessian()).fit(rue.wrap(net, loss=LOSS, l2=L2), (X, y))

@@ -1,20 +1,14 @@
 """EK-FAC: every layer in eigenbases of what goes in and what comes back, in which everything counts as diagonal."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from rue.core.chunks import chunk_rows, chunks
 from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
-from rue.core.coordinates import CurvedRows
-from rue.core.curvature import convex_root
-from rue.core.derivatives import loss_hessian, outputs
-from rue.core.errors import NotPositiveDefiniteError, SettingError
-from rue.core.nested import take
-from rue.core.progress import track
+from rue.core.errors import SettingError
+from rue.core.solve.eigenbases import curved_rows, positive
 from rue.core.solve.sketch import in_coordinates
 
 
@@ -41,7 +35,7 @@ class EKFAC:
             raise SettingError(
                 f"EKFAC() adds up squares row by row, and the {data.n} rows are {data.units} groups; use Sketch()"
             )
-        coordinates = core.eigenbases(next(iter(data.batches())).inputs, _curved_rows(core, data))
+        coordinates = core.eigenbases(next(iter(data.batches())).inputs, curved_rows(core, data))
         return replace(in_coordinates(core, coordinates, "EKFAC()"), diagonal=True)
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
@@ -52,12 +46,7 @@ class EKFAC:
         values = penalty + damping
         for rows in root:
             values += rows.square().sum(0)
-        if not bool((values > 0).all()):
-            raise NotPositiveDefiniteError(
-                f"{int((values <= 0).sum())} of {len(values)} eigenvalues are zero with damping {damping:.3g}; give "
-                "the l2 of training, or a damping"
-            )
-        return DiagonalInverse(values)
+        return DiagonalInverse(positive(values, damping))
 
 
 @dataclass(frozen=True)
@@ -79,12 +68,3 @@ class DiagonalInverse:
     def describe(self) -> Facts:
         """The solver's name."""
         return {"solver": "EKFAC"}
-
-
-def _curved_rows(core: TrainedObjective, data: TrainingSet) -> Iterator[CurvedRows]:
-    """All training rows, with the roots of the second derivatives of their losses."""
-    for batch in track("eigenbases", data.batches()):
-        k = outputs(core, take(batch.inputs, slice(0, 1))).shape[1]
-        for part in chunks(batch, chunk_rows(core, k)):
-            curved = loss_hessian(core, outputs(core, part.inputs), part.targets).double()
-            yield CurvedRows(part.inputs, convex_root(curved), part.weight)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature
+from rue.core.concepts import Curvature, Facts
 from rue.core.errors import DerivativeError
 from rue.core.resample import generator
 
 
 @dataclass(frozen=True)
-class Preconditioner:
+class LowRankPreconditioner:
     """P⁻¹ = U (top/values) Uᵀ + (I − UUᵀ), with U (d, r); the identity where r is 0."""
 
     vectors: Tensor = field(repr=False)
@@ -22,12 +22,16 @@ class Preconditioner:
         along = rows @ self.vectors
         return rows + (along * (self.factors - 1)) @ self.vectors.T
 
+    def describe(self) -> Facts:
+        """Its rank."""
+        return {"preconditioner_rank": len(self.factors)}
 
-def nystrom(curvature: Curvature, damping: float, rank: int, seed: int) -> Preconditioner:
+
+def nystrom(curvature: Curvature, damping: float, rank: int, seed: int) -> LowRankPreconditioner:
     """Sketch the curvature with `rank` random directions."""
     sketch = torch.randn(curvature.size, rank, generator=generator(seed), dtype=torch.float64).to(curvature.device)
     if rank == 0:
-        return Preconditioner(sketch, sketch.new_empty(0))
+        return LowRankPreconditioner(sketch, sketch.new_empty(0))
     basis, _ = torch.linalg.qr(sketch)
     image = curvature.product(basis.T).T
     shift = torch.finfo(torch.float64).eps * torch.linalg.matrix_norm(image) * curvature.size**0.5
@@ -43,4 +47,4 @@ def nystrom(curvature: Curvature, damping: float, rank: int, seed: int) -> Preco
     half = (image @ rotation[:, keep]) / values[keep].sqrt()
     vectors, singular, _ = torch.linalg.svd(half, full_matrices=False)
     eigenvalues = (singular.square() - shift).clamp_min(0) + damping
-    return Preconditioner(vectors, eigenvalues.min() / eigenvalues if len(eigenvalues) else eigenvalues)
+    return LowRankPreconditioner(vectors, eigenvalues.min() / eigenvalues if len(eigenvalues) else eigenvalues)

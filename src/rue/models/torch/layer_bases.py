@@ -61,11 +61,11 @@ class LayerBases:
 
 def turned(sketch: LayerSketch, few: Inputs, rows: Iterable[CurvedRows]) -> LayerBases:
     """Eigenbases for a sketch that keeps every parameter; `few` are some rows, `rows` all of training."""
-    matrices = _matrices(sketch, few)
+    matrices = [place for place in untabled(sketch, few) if max(lengths(place, vector=False)) <= LONGEST]
     if not matrices:
         raise SettingError(
-            "EKFAC() is for modules with linear layers or convolutions, and found no matrix of weights that it can "
-            "read off; use Sketch(), or leave solver= away"
+            "bases of layers (EKFAC(), EigenBases()) are for modules with linear layers or convolutions, and found no "
+            "matrix of weights that can be read off; use another solver or preconditioner"
         )
     theta = sketch.network.theta
     moments = {place: _Moments.none(place, theta) for place in matrices}
@@ -75,17 +75,14 @@ def turned(sketch: LayerSketch, few: Inputs, rows: Iterable[CurvedRows]) -> Laye
     return LayerBases(replace(sketch, blocks={**sketch.blocks, **bases}), frozenset(matrices))
 
 
-def _matrices(sketch: LayerSketch, few: Inputs) -> list[Place]:
-    """The matrices that are read off linear layers, convolutions and products alone."""
+def untabled(sketch: LayerSketch, few: Inputs) -> list[Place]:
+    """The matrices that are read off linear layers, convolutions and products alone, and are no tables."""
     with torch.enable_grad(), Tapping(sketch.network.theta, WITHOUT_TABLES) as taps:
         sketch.network.predict_once(take(few, slice(0, FEW)))
     return [
         place
         for place, vector in taps.seen.vectors.items()
-        if not vector
-        and place in sketch.tapped
-        and place not in taps.seen.untapped
-        and max(lengths(place, vector=False)) <= LONGEST
+        if not vector and place in sketch.tapped and place not in taps.seen.untapped
     ]
 
 
@@ -105,6 +102,7 @@ def _add(sketch: LayerSketch, moments: dict[Place, "_Moments"], rows: CurvedRows
 class _Moments:
     """Stands in the place of a block: adds up second moments, and gives no coordinates."""
 
+    whole: ClassVar[bool] = False
     rows: ClassVar[None] = None
     columns: ClassVar[None] = None
     size: ClassVar[int] = 0
