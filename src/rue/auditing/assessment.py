@@ -53,10 +53,17 @@ class Assessment(NamedTuple):
     calibrated: CalibratedParts | None = None
     members: MemberErrors | None = None
     classes: ClassShares | None = None
+    std_error: Tensor | None = None  # (c, k), of the resampling deviations, where these are estimates
 
     def arrays(self) -> Iterator[tuple[str, Tensor]]:
         """All arrays with one entry per row, by name, including those of the parts."""
-        main = {"prediction": self.prediction, "covariance": self.covariance, "noise": self.noise, "score": self.score}
+        main = {
+            "prediction": self.prediction,
+            "covariance": self.covariance,
+            "std_error": self.std_error,
+            "noise": self.noise,
+            "score": self.score,
+        }
         parts = (part._asdict() for part in (self.calibrated, self.members, self.classes) if part is not None)
         for named in (main, *parts):
             yield from ((name, values) for name, values in named.items() if values is not None)
@@ -129,7 +136,8 @@ class Collected:
         calibrated = (
             None if total is None else Calibrated(total, self.get("scarcity"), None if scarce is None else scarce > 0)
         )
-        return Spread(self.get("covariance"), self.get("variance"), self.get("noise"), calibrated)
+        error = self.get("std_error")
+        return Spread(self.get("covariance"), self.get("variance"), self.get("noise"), calibrated, error)
 
     def get(self, name: str) -> Array | None:
         """All rows of a field; None if the method does not give it."""

@@ -282,9 +282,10 @@ class Auditor:
     ) -> Explanation | Explanations:
         """The explanation of one row with all influences, or of every row with the largest ones."""
         lens = self.trained.lens
-        if self.model.family.diagonal:
+        if self.model.family.diagonal or self.model.family.blocks:
             raise SettingError(
-                "EKFAC() keeps no influence of single training rows, so that there is nothing to explain; use Sketch()"
+                "EKFAC() and Blocks() are too coarse for the influence of single training rows, so that there is "
+                "nothing to explain; use Sketch()"
             )
         if lens is None:
             raise InputError(

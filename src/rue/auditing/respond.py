@@ -12,7 +12,7 @@ from rue.auditing.kinds import Numbers
 from rue.auditing.result import Audit
 from rue.auditing.spread import Spread
 from rue.core.arrays import Array, Labels
-from rue.core.concepts import Response
+from rue.core.boundary import Response
 
 Encode = Callable[[ArrayLike], Array]
 """From raw targets to the targets (m, k) that the model was trained on."""

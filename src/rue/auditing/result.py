@@ -58,6 +58,11 @@ class Audit:
         return self.spread.std
 
     @property
+    def std_error(self) -> Array | None:
+        """The standard error of `std`, where that was estimated from some of the training rows (`FewerRows`)."""
+        return self.spread.std_error
+
+    @property
     def covariance(self) -> Array | None:
         """The resampling covariance (m, k, k); None for methods without one, and if it was too large to keep."""
         return self.spread.covariance
@@ -293,6 +298,7 @@ class Audit:
         named = {
             "prediction": self.prediction,
             "std": self.std,
+            "std_error": self.std_error,
             "noise_std": self.noise_std,
             "total_std": self.total_std,
             **(self.axes or {}),

@@ -25,6 +25,7 @@ class Spread:
     variance: Array | None = field(default=None, repr=False)  # (m, k), of resampling if covariances are too large
     noise: Array | None = field(default=None, repr=False)  # all other spread
     calibrated: Calibrated | None = field(default=None, repr=False)
+    error: Array | None = field(default=None, repr=False)  # (m, k), standard error of the deviation of resampling
 
     @property
     def total(self) -> Array | None:
@@ -41,6 +42,11 @@ class Spread:
         if self.covariance is None and self.variance is not None:
             return np.sqrt(self.variance.clip(min=0))
         return deviation(self.covariance)
+
+    @property
+    def std_error(self) -> Array | None:
+        """The standard error of `std`, (m,) or (m, k); None where that is in closed form or its error is not known."""
+        return self.error[:, 0] if self.error is not None and self.error.shape[1] == 1 else self.error
 
     @property
     def axes(self) -> dict[str, Array] | None:
@@ -63,7 +69,7 @@ class Spread:
         before = self.calibrated or Calibrated(total)
         scarcity = None if before.scarcity is None else factor * before.scarcity
         scaled = Calibrated(factor * total, scarcity, before.scarce)
-        return Spread(self.covariance, self.variance, factor * self.noise, scaled)
+        return Spread(self.covariance, self.variance, factor * self.noise, scaled, self.error)
 
     def along(self, slope: Array) -> "Spread":
         """The spread of predictions with derivatives `slope` (m, k) by the outputs: the delta method."""
@@ -78,6 +84,7 @@ class Spread:
             None if self.variance is None else self.variance * slope**2,
             moved(self.noise),
             None if before is None else Calibrated(before.total * both, moved(before.scarcity), before.scarce),
+            None if self.error is None else self.error * np.abs(slope),
         )
 
 

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.left_out import Evidence
-from rue.calibrate.left_out.witness import joined
 from rue.core.classify import class_shares, log_likelihood, probability
 from rue.core.derivatives import outputs
 from rue.core.errors import NumericalError
 from rue.core.model import Model
-from rue.core.nested import leaves
+from rue.core.nested import joined, leaves
 from rue.data.rows import Rows
 
 ABSURD = 10.0  # errors above so many times the spread of the targets are impossible for a model of these targets

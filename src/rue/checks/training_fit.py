@@ -13,15 +13,18 @@ from rue.checks.at_rest import at_rest
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Subject
 from rue.core.arrays import Array
+from rue.core.classify import class_shares
 from rue.core.derivatives import outputs
 from rue.core.errors import RueError
 from rue.core.model import Model
+from rue.core.nested import joined, leaves
 
 NAME = "training fit"
 ERRORS = 2.0  # standard errors of the difference: 2 to 3 % of models without skill exceed it on either side
 SURE = 3.0  # standard errors by which outputs that vary less must be better
 CALMER = 0.8  # of the variation of the outputs: what was trained on these rows would not fit them better so
 MATTERS = 1e-3  # smaller differences, relative to the constant's loss, do not matter, however significant
+SLOPE = 1e-5  # of a mean log likelihood by a logit, in float32: a difference of a millionth of a nat or less
 WALL = 1e6  # stands for a loss that does not exist, times the loss at the start; finite for the line search
 FARTHEST = 1e6  # units of the outputs that a constant is searched within: a wrong loss may have no minimum
 LIMITS = (
@@ -119,24 +122,38 @@ def best_constant(model: Model, batches: list[tuple[Tensor, Any, Tensor]]) -> Te
 
     The search is in units of the model's outputs and loss, so that the result does not depend on the targets' units.
     """
-    total = sum(float(weight.sum()) for _, _, weight in batches)
-    start = (
-        torch.as_tensor(sum((weight[:, None] * predicted.double()).sum(0) for predicted, _, weight in batches)).detach()
-        / total
-    )
-    squares = sum((weight[:, None] * predicted.double().square()).sum(0) for predicted, _, weight in batches)
-    unit = torch.as_tensor(squares / total).sqrt()
-    unit = torch.where(unit > 0, unit, 1.0).detach()
+    predicted, weight = (torch.cat([batch[part] for batch in batches]).detach() for part in (0, 2))
+    targets = joined([targets for _, targets, _ in batches])  # many small batches take longer than one
+    shares = (weight / weight.sum())[:, None]
+    start = (shares * predicted.double()).sum(0)
+    unit = (shares * predicted.double().square()).sum(0).sqrt()
+    unit = torch.where(unit > 0, unit, 1.0)
 
     def mean_loss(constant: Tensor) -> Tensor:
-        mean = torch.zeros((), dtype=torch.float64, device=constant.device)
-        for predicted, targets, weight in batches:
-            losses = model.loss(constant.to(predicted.dtype).expand_as(predicted), targets)
-            mean = mean + (weight * losses.double()).sum() / total
-        return mean
+        losses = model.loss(constant.to(predicted.dtype).expand_as(predicted), targets)
+        return (shares[:, 0] * losses.double()).sum()
 
     with torch.enable_grad():
+        usual = _of_frequencies(model, targets, shares[:, 0], len(start))
+        if usual is not None and _is_least(mean_loss, usual):
+            return usual
         return start + unit * _least(lambda moved: mean_loss(start + unit * moved), unit)
+
+
+def _of_frequencies(model: Model, targets: Any, shares: Tensor, k: int) -> Tensor | None:
+    """The logits of the frequencies of the classes (k,), which are the best constant of a plain likelihood."""
+    labels = leaves(targets)[0]
+    if model.family.decision != "largest" or labels.dim() != 1:
+        return None
+    frequencies = class_shares("largest", labels, shares, k)
+    return frequencies.log() if bool((frequencies > 0).all()) else None
+
+
+def _is_least(objective: Callable[[Tensor], Tensor], point: Tensor) -> bool:
+    """Whether a convex objective has no slope at a point."""
+    at = point.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(objective(at), at)
+    return bool(slope.abs().max() <= SLOPE)
 
 
 def _least(objective: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:

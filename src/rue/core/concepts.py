@@ -6,58 +6,21 @@ members, and u resampling units (u = n unless rows are grouped). The batch axis 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.coordinates import Coordinates, CurvedRows
+from rue.core.coordinates import Coordinates, CurvedRows, GradientProducts
+from rue.core.family import Decision as Decision
+from rue.core.family import Family as Family
+from rue.core.family import Link as Link
+from rue.core.followed import Followed
 
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
 POINTS = "rue.points"  # key in a dict of inputs: the part that distances between inputs are measured on
 LEVELS = "rue.levels"  # key beside it: categories as codes, whose order and distance mean nothing
-
-
-Decision = Literal["largest", "signs", "ordered", "shares"]
-"""How outputs become classes. "largest": the largest of k logits wins. "signs": each logit decides a yes-or-no label.
-"ordered": the class is the number of ordered logits above zero. "shares": the largest of k probabilities wins."""
-
-
-Link = Literal["identity", "log"]
-"""How a prediction follows from an output: it is the output itself, or its exponential (the output is its log)."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """The meaning of a model's outputs, and how the model was trained."""
-
-    gaussian: bool = False  # the spread of the residuals is the noise of the predictive distribution
-    decision: Decision | None = None  # for classifiers: how outputs become classes
-    likelihood: bool = True  # for classifiers: the loss is a likelihood of class probabilities, not a margin loss
-    coupled: bool = False  # the loss of a row depends on the other rows, so all rows are read together
-    joint: bool = True  # the parameters minimise one objective; False for a mean of models trained separately
-    gradients: bool = True  # parameters and gradients are available; False where only predictions are
-    stationary: bool = True  # the gradient of loss plus penalty is zero; False for boosting and parameters at bounds
-    grown: bool = False  # by boosting: every part corrects those before it, so other rows would grow other parts
-    projected: bool = False  # the parameters move along random directions only: an approximation
-    straight: bool = False  # outputs are linear in the parameters, and the Jacobian is what they are made with
-    diagonal: bool = False  # parameters count as independent: curvature and covariances are taken as diagonal
-    held_fixed: str = ""  # in words: what retraining on other rows would change but re-weighting rows does not
-    link: Link | None = None  # the link that libraries use with this loss for regression; None where there is none
-
-    @property
-    def same_scale(self) -> bool:
-        """Whether outputs and targets are on one scale, so that their difference is an error."""
-        return self.gaussian or self.link == "identity"
-
-    @property
-    def outside(self) -> bool:
-        """Whether only predictions can be relied on: boosted models, and models without readable parameters."""
-        return self.grown or not self.gradients
 
 
 class Coupling(NamedTuple):
@@ -66,18 +29,6 @@ class Coupling(NamedTuple):
     objective: Tensor  # a scalar, to differentiate
     slope: Tensor  # (n, n), w ∂²J/∂w∂f: how the weight of each row changes the gradient at every output
     curvature: Tensor  # (n, n), ∂²J/∂f²
-
-
-class Response(Protocol):
-    """Turns outputs into the numbers that the user's estimator predicts, each output separately."""
-
-    def value(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Predictions (m, k) from outputs (m, k); each rises with its output."""
-        ...
-
-    def slope(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The derivative (m, k) of `value`."""
-        ...
 
 
 class ExampleLoss(Protocol):
@@ -145,6 +96,16 @@ class Objective(Predictor, Protocol):
         """∂f/∂θ at theta (m, k, d) from inputs, where it is known in closed form; None leaves it to autodiff."""
         ...
 
+    @property
+    def few_outputs(self) -> Callable[[Inputs], Followed] | None:
+        """The same for the outputs that are followed alone; None where all of them are."""
+        ...
+
+    @property
+    def eigenbases(self) -> Callable[[Inputs, Iterable[CurvedRows]], Coordinates] | None:
+        """Makes coordinates in eigenbases of every layer from some rows, and then all; None without such layers."""
+        ...
+
 
 class Core(Predictor, Protocol):
     """The numerical part of a trained model, as an adapter reads it: it predicts and can be described and compared."""
@@ -167,8 +128,16 @@ class TrainedObjective(Core, Objective, Protocol):
         ...
 
     @property
-    def eigenbases(self) -> Callable[[Inputs, Iterable[CurvedRows]], Coordinates] | None:
-        """Makes coordinates in eigenbases of every layer from some rows, and then all; None where `sketched` is."""
+    def by_layer(self) -> "Callable[[], TrainedObjective] | None":
+        """Makes the same objective whose layers are the blocks of its family; None where it has no layers."""
+        ...
+
+    @property
+    def gradient_products(self) -> "Callable[[TrainingSet, Tensor, Tensor], GradientProducts] | None":
+        """Makes products with the gradients of training rows, from a metric (d,) and a direction (d,).
+
+        It is None where `sketched` is.
+        """
         ...
 
     @property
@@ -184,33 +153,6 @@ class TrainedObjective(Core, Objective, Protocol):
     @property
     def stated(self) -> bool:
         """Whether the user gave the penalty; if not, the objective has none and it must be estimated."""
-        ...
-
-
-class Boundary(Protocol):
-    """1b. The conversion between the user's tables and a core, and the predictions of the user's own model."""
-
-    def read(self, core: Any, inputs: Any) -> Inputs:
-        """Turn raw inputs into tensors that the core takes."""
-        ...
-
-    def read_targets(self, core: Any, targets: Any) -> Any:
-        """Turn raw targets into what the core's loss takes."""
-        ...
-
-    @property
-    def answer(self) -> Callable[[Any], NDArray[Any]] | None:
-        """The user's own prediction for raw inputs; None where the outputs are the predictions."""
-        ...
-
-    @property
-    def response(self) -> Response | None:
-        """The function from outputs to predictions; None where the outputs are the predictions."""
-        ...
-
-    @property
-    def classes(self) -> NDArray[Any] | None:
-        """The labels of the classes, for a classifier that predicts labels."""
         ...
 
 
@@ -255,6 +197,16 @@ class Curvature(Protocol):
     """2. A symmetric d×d operator that includes the penalty. It need not be stored as a matrix."""
 
     @property
+    def model(self) -> Objective:
+        """What it is the curvature of."""
+        ...
+
+    @property
+    def data(self) -> TrainingSet:
+        """The rows it is summed over."""
+        ...
+
+    @property
     def size(self) -> int:
         """Number of parameters, d."""
         ...
@@ -277,6 +229,10 @@ class Curvature(Protocol):
     @property
     def dtype(self) -> torch.dtype:
         """The precision of the derivatives behind its products."""
+        ...
+
+    def on(self, data: TrainingSet) -> "Curvature":
+        """The same curvature, summed over other rows."""
         ...
 
     def product(self, vectors: Tensor) -> Tensor:

@@ -1,25 +1,17 @@
 """Curvatures: symmetric d×d operators of one model on one training set."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from rue.core.concepts import Curvature, Objective, TrainingSet
-from rue.core.derivatives import (
-    VECTORS,
-    gauss_newton_product,
-    hessian_product,
-    jacobian_batches,
-    outputs,
-    penalty_product,
-    weighted_hessian,
-    whole,
-)
+from rue.core.derivatives import followed_batches, jacobian_batches, outputs, weighted_hessian, whole, width
 from rue.core.errors import DerivativeError, NotPositiveDefiniteError
-from rue.core.nested import take
+from rue.core.products import VECTORS, gauss_newton_product, hessian_product, penalty_product
 from rue.core.progress import track
 from rue.core.resample import generator
 
@@ -52,6 +44,10 @@ class _CurvatureAt:
     model: Objective
     data: TrainingSet
 
+    def on(self, data: TrainingSet) -> Self:
+        """The same curvature, summed over other rows."""
+        return replace(self, data=data)
+
     @property
     def size(self) -> int:
         """Number of parameters, d."""
@@ -66,7 +62,7 @@ class _CurvatureAt:
         """
         if self.model.family.decision != "largest":
             return 0
-        return outputs(self.model, take(next(iter(self.data.batches())).inputs, slice(0, 1))).shape[1]
+        return width(self.model, self.data)
 
     @property
     def device(self) -> torch.device:
@@ -90,8 +86,7 @@ class GaussNewtonAt(_CurvatureAt):
     @cached_property
     def rank(self) -> int:
         """At most one direction for each output of each row."""
-        few = take(next(self.data.batches()).inputs, slice(0, 2))
-        return self.data.n * outputs(self.model, few).shape[1]
+        return self.data.n * width(self.model, self.data)
 
     def product(self, vectors: Tensor) -> Tensor:
         """Multiply every row of (r, d)."""
@@ -130,14 +125,15 @@ class GaussNewtonAt(_CurvatureAt):
             yield (convex_root(curvature) @ jacobian).flatten(0, 1)
 
     def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Jacobians (c, k, d) and weighted Hessians of the loss (c, k, k); coupled rows form one block."""
+        """Jacobians (c, f, d) and weighted Hessians of the loss (c, f, f); coupled rows form one block."""
         if self.model.family.coupled:
             rows = torch.cat([jacobian.double() for _, jacobian in jacobian_batches(self.model, self.data)])
             batch = whole(self.data)
             yield rows.view(1, self.data.n, -1), weighted_hessian(self.model, outputs(self.model, batch.inputs), batch)
             return
-        for batch, jacobian in jacobian_batches(self.model, self.data):
-            yield jacobian.double(), weighted_hessian(self.model, outputs(self.model, batch.inputs), batch)
+        for batch, followed in followed_batches(self.model, self.data):
+            curved = weighted_hessian(self.model, outputs(self.model, batch.inputs), batch)
+            yield followed.values.double(), followed.among(curved)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ vectorised over rows (recurrent kernels, data-dependent control flow), a slower 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,18 +14,19 @@ from torch.func import jacrev, jvp, vjp, vmap
 
 from rue.core.chunks import chunk_rows, chunks
 from rue.core.concepts import Batch, Coupling, Inputs, Objective, Parametrised, Predictor, TrainingSet
-from rue.core.errors import DerivativeError, NumericalError
+from rue.core.errors import DataError, DerivativeError, NumericalError
+from rue.core.followed import Followed
 from rue.core.memory import kept, reading
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.process import forward_mode, ignoring, undivided
 from rue.core.progress import track
+from rue.core.row_by_row import note
 
 FEW = 16  # number of outputs up to which a closed-form Jacobian is the cheapest way to compute Jᵀu
 SLOWER = (  # warnings of torch itself
     "There is a performance drop",  # the numbers are right, only slower
     "`torch.jit.script`",  # forward derivatives use it inside torch
 )
-VECTORS = 32  # in one block of curvature products: 8 to 32 were the fastest
 
 
 def outputs(model: Predictor, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
@@ -49,7 +51,8 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
         return torch.stack([model.predict(theta, inputs) for theta in block])
 
     if model.family.straight:
-        moved = jacobian(model, inputs) @ (thetas - model.theta).T.to(model.theta)  # (c, k, b)
+        rows = followed(model, inputs)
+        moved = rows.placed(rows.values @ (thetas - model.theta).T.to(model.theta))  # (c, k, b)
         return outputs(model, inputs) + moved.permute(2, 0, 1)
     with torch.enable_grad():  # selects kernels that can be vectorised; nothing here requires a gradient
         return _first_that_works(at_once, one_by_one, thetas)
@@ -59,7 +62,7 @@ def loss_gradient(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
     """r = ∂ℓᵢ/∂f at outputs (c, k): (c, k)."""
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
-        return _finite(_gradient(model.loss(at, targets).sum(), at), "the loss")
+        return _finite(gradient(model.loss(at, targets).sum(), at), "the loss")
 
 
 def loss_hessian(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
@@ -68,8 +71,8 @@ def loss_hessian(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
         return _finite(model.loss.hessian(predicted.detach().double(), targets), "the loss")
     with torch.enable_grad():
         at = predicted.detach().requires_grad_()
-        slope = _gradient(model.loss(at, targets).sum(), at, keep=True)
-        rows = [_gradient(slope[:, j].sum(), at, keep=True).detach() for j in range(at.shape[1])]
+        slope = gradient(model.loss(at, targets).sum(), at, keep=True)
+        rows = [gradient(slope[:, j].sum(), at, keep=True).detach() for j in range(at.shape[1])]
     return _finite(torch.stack(rows, dim=1), "the loss")
 
 
@@ -93,6 +96,14 @@ def jacobian(model: Objective, inputs: Inputs) -> Tensor:
     return kept("Jacobian", model, inputs, lambda: derived_jacobian(model, inputs))
 
 
+def followed(model: Objective, inputs: Inputs) -> Followed:
+    """∂f/∂θ of the outputs that are followed, (c, f, d): of all, unless the model follows few of them."""
+    if model.few_outputs is not None:
+        return model.few_outputs(inputs)
+    rows = jacobian(model, inputs)
+    return Followed(rows, None, rows.shape[1])
+
+
 def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
     """J v for every row v of (r, d): (c, k, r). Costs one forward pass per vector, for any number of outputs."""
 
@@ -105,8 +116,8 @@ def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
         theta = model.theta.detach().requires_grad_()
         predicted = model.predict(theta, inputs)
         probe = torch.zeros_like(predicted, requires_grad=True)
-        pulled = _gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
-        return _pull_many(pulled, probe, block).permute(1, 2, 0)
+        pulled = gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
+        return pull_many(pulled, probe, block).permute(1, 2, 0)
 
     with torch.enable_grad():
         products = _first_that_works(at_once, backwards, vectors.to(model.theta))
@@ -122,7 +133,8 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
             return torch.add(*jvp(lambda where: model.predict(where, inputs), (at,), (away,)))
 
     def by_rows(away: Tensor) -> Tensor:
-        return outputs(model, inputs) + jacobian(model, inputs).to(away) @ away
+        rows = followed(model, inputs)
+        return outputs(model, inputs) + rows.placed(rows.values.to(away) @ away)
 
     away = theta.to(at) - at
     linearised: Tensor = by_rows(away) if model.family.straight else _first_that_works(at_once, by_rows, away)
@@ -137,15 +149,27 @@ def pulled_back(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
 
 def jacobian_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
     """Training rows with their output Jacobians (c, k, d), in chunks that fit in memory."""
+    for part, rows in followed_batches(model, data, whole_ones=True):
+        yield part, rows.whole()
 
-    def parts() -> Iterator[tuple[Batch, Tensor]]:
+
+def followed_batches(
+    model: Objective, data: TrainingSet, *, whole_ones: bool = False
+) -> Iterator[tuple[Batch, Followed]]:
+    """Training rows with the Jacobians of the outputs that are followed, in chunks that fit in memory.
+
+    With `whole_ones` the chunks are small enough for Jacobians of all outputs.
+    """
+
+    def parts() -> Iterator[tuple[Batch, Followed]]:
+        k = width(model, data)
+        few = k if whole_ones or model.few_outputs is None else min(k, FEW)
         for batch in data.batches():
-            k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
-            for part in chunks(batch, chunk_rows(model, k)):
+            for part in chunks(batch, chunk_rows(model, few)):
                 with reading(data, part):
-                    yield part, jacobian(model, part.inputs)
+                    yield part, followed(model, part.inputs)
 
-    yield from track("Jacobians", parts(), data.n, _rows)
+    yield from track("Jacobians", parts(), data.n, lambda part: len(part[1].values))
 
 
 def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batch, Tensor]]:
@@ -155,17 +179,22 @@ def gradient_batches(model: Objective, data: TrainingSet) -> Iterator[tuple[Batc
         return
 
     def parts() -> Iterator[tuple[Batch, Tensor]]:
+        k = width(model, data)
+        many = k > FEW and not model.family.straight  # then no Jacobians are made
         for batch in data.batches():
-            k = outputs(model, take(batch.inputs, slice(0, 1))).shape[1]
-            for part in chunks(batch, chunk_rows(model, k if k <= FEW else 1)):  # up to FEW outputs Jacobians are made
+            for part in chunks(batch, chunk_rows(model, 1 if many else min(k, FEW))):
                 with reading(data, part):
                     yield part, part.weight.unsqueeze(-1) * _loss_gradients(model, part).double()
 
-    yield from track("gradients", parts(), data.n, _rows)
+    yield from track("gradients", parts(), data.n, lambda part: len(part[1]))
 
 
-def _rows(part: tuple[Batch, Tensor]) -> int:
-    return len(part[1])
+def width(model: Objective, data: TrainingSet) -> int:
+    """The number of outputs, k."""
+    for batch in data.batches():  # what is kept of a whole batch costs nothing
+        few = batch.inputs if model.family.straight else take(batch.inputs, slice(0, 1))
+        return outputs(model, few).shape[1]
+    raise DataError("there are no training rows; give at least two")
 
 
 def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:
@@ -184,71 +213,8 @@ def pulled_sums(model: Objective, data: TrainingSet, cotangents: Callable[[Tenso
             theta = model.theta.detach().requires_grad_()
             predicted = model.predict(theta, part.inputs)
             rows = part.weight[:, None] * cotangents(predicted.detach(), part.targets)
-            total = total + _pull_many(predicted, theta, rows.to(predicted)).detach().double()
+            total = total + pull_many(predicted, theta, rows.to(predicted)).detach().double()
     return total
-
-
-def hessian_product(model: Objective, data: TrainingSet, vectors: Tensor) -> Tensor:
-    """∇²(Σᵢ ℓᵢ) times every row of (r, d), in float64."""
-
-    def products(batch: Batch) -> Callable[[Tensor], Tensor]:
-        theta = model.theta.detach().requires_grad_()
-        slope = _gradient(_objective(model, model.predict(theta, batch.inputs), batch), theta, keep=True)
-        return lambda block: _pull_many(slope, theta, block)
-
-    return _summed_products(model, data, vectors, products)
-
-
-def gauss_newton_product(model: Objective, data: TrainingSet, vectors: Tensor) -> Tensor:
-    """Σᵢ JᵢᵀΛᵢJᵢ times every row of (r, d), in float64."""
-
-    def products(batch: Batch) -> Callable[[Tensor], Tensor]:
-        theta = model.theta.detach().requires_grad_()
-        predicted = model.predict(theta, batch.inputs)
-        curvature = weighted_hessian(model, predicted, batch).to(predicted)
-        probe = torch.zeros_like(predicted, requires_grad=True)
-        pulled = _gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
-
-        def multiply(block: Tensor) -> Tensor:
-            pushed = _pull_many(pulled, probe, block)  # (r, c, k) = J v
-            blocks = pushed.view(len(block), *curvature.shape[:2])  # coupled rows are one block
-            return _pull_many(predicted, theta, torch.einsum("cij,rcj->rci", curvature, blocks).view_as(pushed))
-
-        return multiply
-
-    return _summed_products(model, data, vectors, products)
-
-
-def penalty_product(model: Objective, vectors: Tensor) -> Tensor:
-    """∇²R times every row of (r, d), in float64."""
-    with torch.enable_grad():
-        theta = model.theta.detach().double().requires_grad_()
-        slope = _gradient(model.penalty(theta), theta, keep=True)
-        blocks = [_pull_many(slope, theta, block.double()) for block in vectors.split(VECTORS)]
-    return torch.cat(blocks)
-
-
-def _summed_products(
-    model: Objective, data: TrainingSet, vectors: Tensor, products: Callable[[Batch], Callable[[Tensor], Tensor]]
-) -> Tensor:
-    """Add products over rows, a block of vectors at a time: memory holds the hidden layers once for each vector."""
-    total = torch.zeros_like(vectors, dtype=torch.float64)
-    rows = data.n if model.family.coupled else max(64, 16 * chunk_rows(model, VECTORS))  # d is wider than any layer
-    for part in (part for batch in data.batches() for part in chunks(batch, rows)):
-        with torch.enable_grad():
-            multiply = products(part)
-            for start in range(0, len(vectors), VECTORS):
-                block = vectors[start : start + VECTORS].to(model.theta.dtype)
-                total[start : start + VECTORS] += multiply(block).detach().double()
-    return total
-
-
-def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:
-    """Σ wᵢℓᵢ of a batch, differentiable."""
-    if model.family.coupled:
-        return coupled(model, predicted, batch.targets, batch.weight).objective
-    losses = model.loss(predicted, batch.targets)
-    return (batch.weight.to(losses) * losses).sum()
 
 
 def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tensor]:
@@ -278,21 +244,34 @@ def derived_jacobian(model: Parametrised, inputs: Inputs) -> Tensor:
     """The Jacobian (c, k, d) by automatic differentiation."""
 
     def at_once(rows: Inputs) -> Tensor:
-        return vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))(model.theta, rows)
+        each = vmap(jacrev(lambda theta, row: _one_row(model, theta, row)), in_dims=(None, 0))
+        found = each(model.theta, rows)
+        if found.shape[0] != found.shape[1] or found.shape[0] == 1:
+            return found
+        # where rows are as many as outputs, torch's PReLU takes one axis for the other, silently
+        return each(model.theta, map_leaves(lambda leaf: torch.cat([leaf, leaf[-1:]]), rows))[:-1]
+
+    def by_outputs(rows: Inputs) -> Tensor:  # for layers that can be vectorised over rows, but not over outputs too
+        def pulls(row: Inputs) -> Tensor:
+            predicted, pull, *_ = vjp(lambda theta: _one_row(model, theta, row), model.theta)
+            return torch.stack([pull(unit)[0] for unit in torch.eye(len(predicted)).to(predicted)])
+
+        return vmap(pulls)(rows)
 
     def one_by_one(rows: Inputs) -> Tensor:
         return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
 
     with torch.enable_grad():
-        return _finite(_first_that_works(at_once, one_by_one, inputs), "the model")
+        by_rows = partial(_first_that_works, by_outputs, one_by_one)
+        return _finite(_first_that_works(at_once, by_rows, inputs), "the model")
 
 
 def _closed_form_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
     """Jᵢᵀuᵢ by the model's closed-form Jacobian; None if it has none, or too many outputs for it to be cheap."""
-    if model.jacobian is None or cotangents.shape[1] > FEW:
+    if model.jacobian is None or (cotangents.shape[1] > FEW and not model.family.straight):
         return None
-    rows = model.jacobian(inputs)
-    return torch.einsum("ckd,ck->cd", rows, cotangents.to(rows))
+    rows = followed(model, inputs)
+    return torch.einsum("cfd,cf->cd", rows.values, rows.of(cotangents.to(rows.values)))
 
 
 def _derived_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor:
@@ -313,7 +292,7 @@ def _derived_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tenso
         return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
 
 
-def _gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:
+def gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:
     """First derivative; zero where the value does not depend on `at`."""
     if not value.requires_grad:
         return torch.zeros_like(at)
@@ -321,7 +300,7 @@ def _gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tenso
     return torch.zeros_like(at) if derivative is None else derivative
 
 
-def _pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
+def pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
     """Products of r cotangents with the derivative of `value`, all from one graph."""
     if not value.requires_grad:
         return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device)
@@ -381,10 +360,11 @@ def _row_jacobian(model: Parametrised, row: Inputs) -> Tensor:
 def _row_pull(model: Objective, row: Inputs, cotangent: Tensor) -> Tensor:
     """Jᵀu (d,) of one row, by one plain backward pass."""
     theta = model.theta.detach().requires_grad_()
-    return _gradient(model.predict(theta, row)[0], theta, cotangent=cotangent.to(theta)).detach()
+    return gradient(model.predict(theta, row)[0], theta, cotangent=cotangent.to(theta)).detach()
 
 
 def _each_row(inputs: Inputs) -> Iterator[Inputs]:
+    note(len(leaves(inputs)[0]))
     for i in range(len(leaves(inputs)[0])):
         yield take(inputs, slice(i, i + 1))
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rue.core.concepts import Batch, Inverse, Objective, Resampler, TrainingSet
-from rue.core.derivatives import gradient_batches, jacobian_batches
+from rue.core.derivatives import followed_batches, gradient_batches
 from rue.core.memory import free_bytes
 from rue.core.one_step import left_out
 from rue.core.resample import spread
@@ -93,14 +93,18 @@ def _left_out_gradients(model: Objective, data: TrainingSet, inverse: Inverse) -
 
 def _pulled(model: Objective, data: TrainingSet, pull: Tensor, weighted: bool = True) -> Iterator[tuple[Batch, Tensor]]:
     """The rows Jᵢᵀpᵢ of Lᵀ for slopes p (n, k); `weighted` multiplies them by the weights of the rows."""
-    for part, jacobian in jacobian_batches(model, data):
+    for part, rows in followed_batches(model, data):
         slope = part.weight[:, None] * pull[part.rows] if weighted else pull[part.rows]
-        yield part, (jacobian.double().mT @ slope.unsqueeze(-1)).squeeze(-1)
+        yield part, (rows.values.double().mT @ rows.of(slope).unsqueeze(-1)).squeeze(-1)
 
 
 def _matrix_root(matrix: Tensor) -> Tensor:
     """Rows F with FᵀF = matrix, for a matrix that is positive semi-definite up to rounding."""
     scale = matrix.diagonal().clamp_min(0).sqrt()
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))  # so that the parameters' units do not matter
-    values, vectors = torch.linalg.eigh(matrix / torch.outer(scale, scale))
+    alike = matrix / torch.outer(scale, scale)
+    factor, failed = torch.linalg.cholesky_ex(alike)  # about thirty times faster than eigenvalues, where it exists
+    if int(failed) == 0 and bool(torch.isfinite(factor).all()):
+        return factor.T * scale
+    values, vectors = torch.linalg.eigh(alike)
     return values.clamp_min(0).sqrt().unsqueeze(-1) * vectors.T * scale

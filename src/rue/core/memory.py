@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -86,15 +86,24 @@ def audited_kept(inputs: Inputs) -> Iterator[None]:
 @contextmanager
 def reading(data: TrainingSet, part: Batch) -> Iterator[None]:
     """Declare that derivatives of these inputs, taken inside this block, belong to these training rows."""
-    store = _open.get()
-    if store is None or store.data is not data:
-        yield
-        return
-    before, store.part = store.part, part
+    before = _reading.get()
+    _reading.set(_Reading(data, part))
     try:
         yield
     finally:
-        store.part = before
+        _reading.set(before)
+
+
+def targets_of(inputs: Inputs) -> Any:
+    """The targets of these inputs while they are read as training rows; None for any other inputs."""
+    current = _reading.get()
+    return current.part.targets if current is not None and current.has(inputs) else None
+
+
+def rows_read(data: TrainingSet, inputs: Inputs) -> slice | None:
+    """Which of these training rows the inputs are, while they are read as such; None for any other inputs."""
+    current = _reading.get()
+    return current.part.rows if current is not None and current.data is data and current.has(inputs) else None
 
 
 def kept(kind: Kind, model: Objective, inputs: Inputs, make: Callable[[], Tensor]) -> Tensor:
@@ -102,10 +111,22 @@ def kept(kind: Kind, model: Objective, inputs: Inputs, make: Callable[[], Tensor
     audited = _audited.get()
     if audited is not None and leaves(inputs)[0] is audited.first:
         return audited.of(kind, model, make)
-    store = _open.get()
-    if store is None or store.part is None or leaves(inputs)[0] is not leaves(store.part.inputs)[0]:
+    store, current = _open.get(), _reading.get()
+    if store is None or current is None or current.data is not store.data or not current.has(inputs):
         return make()
-    return store.of(kind, model, store.part.rows, partial(restored, kind, model, inputs, make))
+    remade = make if kind == "output" else partial(restored, kind, model, inputs, make)  # outputs tell parts apart
+    return store.of(kind, model, current.part.rows, remade)
+
+
+class _Reading(NamedTuple):
+    """The training rows that are being read."""
+
+    data: TrainingSet
+    part: Batch
+
+    def has(self, inputs: Inputs) -> bool:
+        """Whether these are the very inputs of these rows."""
+        return leaves(inputs)[0] is leaves(self.part.inputs)[0]
 
 
 @dataclass
@@ -134,7 +155,6 @@ class _Store:
     """All derivatives that are cached for one training set."""
 
     data: TrainingSet
-    part: Batch | None = None  # the rows that are being read
     room: int | None = None  # bytes left in the cache; None until the device is known
     tables: dict[tuple[Kind, int], _Table] = field(default_factory=dict)
 
@@ -180,4 +200,5 @@ class _AuditedRows:
 
 
 _audited: ContextVar[_AuditedRows | None] = ContextVar("rue_audited_derivatives", default=None)
+_reading: ContextVar[_Reading | None] = ContextVar("rue_rows_that_are_read", default=None)
 _open: ContextVar[_Store | None] = ContextVar("rue_kept_derivatives", default=None)

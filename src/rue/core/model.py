@@ -1,26 +1,17 @@
 """1. Model: a trained model in two parts, its numerical core and the boundary between the core and raw tables."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.concepts import (
-    Batch,
-    Boundary,
-    Core,
-    ExampleLoss,
-    Facts,
-    Family,
-    Inputs,
-    Response,
-    Solver,
-    TrainedObjective,
-    TrainingSet,
-)
+from rue.core.boundary import Boundary, Response
+from rue.core.concepts import Batch, Core, ExampleLoss, Facts, Family, Inputs, Solver, TrainedObjective, TrainingSet
+from rue.core.coordinates import Coordinates, CurvedRows
 from rue.core.errors import ModelError, SettingError
+from rue.core.followed import Followed
 from rue.core.schema import Schema
 
 Batches = Callable[["Model"], Iterator[Batch]]
@@ -103,6 +94,16 @@ class Model:
         return self.objective.jacobian
 
     @property
+    def few_outputs(self) -> Callable[[Inputs], Followed] | None:
+        """∂f/∂θ of the outputs that are followed; None where all are."""
+        return self.objective.few_outputs
+
+    @property
+    def eigenbases(self) -> Callable[[Inputs, Iterable[CurvedRows]], Coordinates] | None:
+        """Makes coordinates in eigenbases of every layer, where layers are known."""
+        return self.objective.eigenbases
+
+    @property
     def response(self) -> Response | None:
         """The function from outputs to predictions; None where the outputs are the predictions."""
         return self.boundary.response
@@ -146,7 +147,7 @@ class Model:
         if self.no_objective is not None:
             return self
         viewed = solver.view(self.objective, data)
-        if viewed.family.diagonal and not diagonal:
+        if (viewed.family.diagonal or viewed.family.blocks) and not diagonal:
             raise SettingError(
                 f"{solver!r} keeps no products of the gradients of single rows, which sampling, left-out rows and "
                 "calibration are made of: it serves LinearRUE alone; use solver=Sketch() here"

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     """Apply a function to every leaf and keep the structure.
@@ -36,3 +38,9 @@ def take(tree: Any, rows: Any) -> Any:
     {'a': 'xy'}
     """
     return map_leaves(lambda leaf: leaf[rows], tree)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Batches of tensors as one, leaf by leaf."""
+    flat = iter([torch.cat(list(same)) for same in zip(*(leaves(part) for part in parts), strict=True)])
+    return map_leaves(lambda _: next(flat), parts[0])

@@ -4,14 +4,15 @@ They follow from the row's leverage and one Newton step; nothing is trained agai
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from rue.core.concepts import Batch, Objective, Solving, TrainingSet
-from rue.core.derivatives import jacobian_batches, loss_gradient, outputs, weighted_hessian
+from rue.core.derivatives import followed_batches, jacobian_batches, loss_gradient, outputs, weighted_hessian
 from rue.core.errors import ModelError, NumericalError, SettingError
+from rue.core.followed import Followed, OutputBlocks
 from rue.core.memory import free_bytes
 from rue.core.nested import take
 
@@ -32,10 +33,8 @@ class LeftOut:
     prediction: Tensor = field(repr=False)  # (n, k), without the row's unit
     slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f at that prediction, without the row's weight
     pull: Tensor = field(repr=False)  # (n, k), (I − ΛM)⁻¹r
-    reach: Tensor = field(repr=False)  # (n, k, k), the row's block of M(I − ΛM)⁻¹, which is M without the unit
-    turn: Tensor = field(
-        repr=False
-    )  # (n, k, k), the row's block of (I − MΛ)⁻¹, which maps JH̃⁻¹ to that without the unit
+    reach: OutputBlocks  # (n, k, k), the row's block of M(I − ΛM)⁻¹, which is M without the unit
+    turn: OutputBlocks  # (n, k, k), the row's block of (I − MΛ)⁻¹, which maps JH̃⁻¹ to that without the unit
     drawn: Tensor = field(repr=False)  # (n, k), Mr: the influence of the row's own unit on its outputs
     share: Tensor = field(repr=False)  # (n,), the leverage of the row: the trace of its block of ΛM
     residual: float  # the largest relative residual of the solves
@@ -58,15 +57,25 @@ def left_out(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole =
             'meat="HC0", whose influences are exact for it'
         )
     leave = _rows if data.units == data.n else _groups
-    fields, residual = leave(model, data, inverse, sole)
-    prediction, share = fields["fitted"] + fields.pop("moved"), fields.pop("share").sum(-1)
+    parts, residual = leave(model, data, inverse, sole)
+    prediction = torch.cat([part.fitted + part.moved for part in parts])
     slope = torch.cat(
         [
             loss_gradient(model, prediction[batch.rows].to(model.theta.dtype), batch.targets).double()
             for batch in data.batches()
         ]
     )
-    return LeftOut(prediction=prediction, slope=slope, share=share, residual=residual, **fields)
+    return LeftOut(
+        fitted=torch.cat([part.fitted for part in parts]),
+        prediction=prediction,
+        slope=slope,
+        pull=torch.cat([part.pull for part in parts]),
+        reach=OutputBlocks.joined([part.reach for part in parts]),
+        turn=OutputBlocks.joined([part.turn for part in parts]),
+        drawn=torch.cat([part.drawn for part in parts]),
+        share=torch.cat([part.share for part in parts]),
+        residual=residual,
+    )
 
 
 def left_out_losses(model: Objective, data: TrainingSet, left: LeftOut) -> Tensor:
@@ -102,18 +111,46 @@ def leverage(jacobian: Tensor, inverse: Solving) -> tuple[Tensor, float]:
     return rows @ solved.view_as(rows).mT, residual
 
 
-def _rows(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[dict[str, Tensor], float]:
-    """Leave out single rows, in batches."""
+class _Part(NamedTuple):
+    """Some rows left out: the fields of `LeftOut`, and how far their outputs move."""
+
+    fitted: Tensor
+    moved: Tensor  # (c, k)
+    pull: Tensor
+    reach: OutputBlocks
+    turn: OutputBlocks
+    drawn: Tensor
+    share: Tensor
+
+
+def _rows(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[list[_Part], float]:
+    """Leave out single rows, in batches.
+
+    Outputs that are not followed do not move: M is zero there, and (I − ΛM)⁻¹r = r + Λ(moved).
+    """
     parts, residual = [], 0.0
-    for batch, jacobian in jacobian_batches(model, data):
+    for batch, rows in followed_batches(model, data):
         fitted, slope, curvature = _loss(model, batch)
-        leverages, checked = leverage(jacobian, inverse)
+        leverages, checked = leverage(rows.values, inverse)
         residual = max(residual, checked)
-        parts.append({"fitted": fitted, **_without(leverages, curvature, slope, sole)})
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}, residual
+        fields = _without(leverages, rows.among(curvature), rows.of(slope), sole)
+        moved = rows.placed(fields["moved"])
+        pull = fields["pull"] if rows.at is None else slope + (curvature @ moved.unsqueeze(-1)).squeeze(-1)
+        parts.append(
+            _Part(
+                fitted,
+                moved,
+                pull,
+                rows.blocks(fields["reach"]),
+                rows.blocks(fields["turn"], beside=1.0),
+                rows.placed(fields["drawn"]),
+                fields["share"].sum(-1),
+            )
+        )
+    return parts, residual
 
 
-def _groups(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[dict[str, Tensor], float]:
+def _groups(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[list[_Part], float]:
     """Leave out groups. Rows of a group may be anywhere, so all Jacobians are in memory."""
     count = data.n * outputs(model, next(iter(data.batches())).inputs).shape[1]
     needed = COPIES * 8 * count * model.theta.numel()
@@ -140,7 +177,10 @@ def _groups(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -
         fields = _without(leverages[None], curvatures[None], slopes, sole)
         parts.append({name: _by_row(value[0], c, k) for name, value in fields.items()})
     back = torch.argsort(order)
-    return {"fitted": fitted} | {name: torch.cat([part[name] for part in parts])[back] for name in parts[0]}, residual
+    found = {name: torch.cat([part[name] for part in parts])[back] for name in parts[0]}
+    every = Followed(rows, None, k)
+    reach, turn, share = every.blocks(found.pop("reach")), every.blocks(found.pop("turn")), found.pop("share").sum(-1)
+    return [_Part(fitted=fitted, reach=reach, turn=turn, share=share, **found)], residual
 
 
 def _without(leverages: Tensor, curvature: Tensor, slope: Tensor, sole: Sole = "refuse") -> dict[str, Tensor]:

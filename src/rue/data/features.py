@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rue.core.arrays import Array
 from rue.core.concepts import LEVELS, POINTS, Inputs, TrainingSet
 from rue.core.errors import ShapeError
 from rue.core.nested import leaves
 
+ROUNDING = 1e-7  # of a column's mean: a smaller deviation is that of a constant, by its sums of squares
 LEVELS_KEPT = 10  # most frequent levels of a category that get a column; the others have zeros in all of them
 
 
@@ -52,6 +54,14 @@ class Standardiser:
         """Standardise (m, ...)."""
         return np.asarray((self.wide(values) - self.mean) / self.scale)
 
+    def tensor(self, inputs: Inputs, like: Tensor) -> Tensor:
+        """Standardised coordinates (m, p) of inputs as a tensor, computed on a GPU if they are there."""
+        flat = None if self.gaps or self.levels else _flat_on_gpu(inputs)
+        if flat is None:
+            return torch.as_tensor(self(coordinates(inputs))).to(like)
+        mean, scale = (torch.as_tensor(part).to(flat) for part in (self.mean, self.scale))
+        return ((flat - mean) / scale).to(like)
+
     def wide(self, values: Array) -> Array:
         """Columns before scaling: missing values filled and marked, levels as zeros and ones."""
         lost = np.isnan(values)
@@ -83,6 +93,37 @@ def training_points(data: TrainingSet) -> tuple[Standardiser, Array]:
     raw = np.concatenate(parts)
     standardise = Standardiser.of(raw, named=_named(next(iter(data.batches())).inputs))
     return standardise, standardise(raw)
+
+
+def some_points(data: TrainingSet, rows: Tensor) -> tuple[Standardiser, Tensor]:
+    """A standardiser for inputs, and the standardised coordinates (s, p) of some training rows (s,) on their device.
+
+    Rows of plain numbers on a GPU are measured there: copying pictures takes longer than all that is done with them.
+    """
+    sums: list[Tensor] = []
+    parts: list[Tensor] = []
+    for batch in data.batches():
+        flat = _flat_on_gpu(batch.inputs)
+        if flat is None or (parts and flat.shape[1] != parts[0].shape[1]):
+            standardise, points = training_points(data)
+            return standardise, torch.as_tensor(points, device=rows.device)[rows]
+        here = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)] - batch.rows.start
+        parts.append(flat[here])
+        sums.append(torch.stack([flat.sum(0), flat.square().sum(0)]))
+    mean, square = torch.stack(sums).sum(0) / data.n
+    scale = (square - mean.square()).clamp_min(0).sqrt()
+    scale = torch.where(scale > ROUNDING * mean.abs(), scale, 1.0)
+    measured = Standardiser(mean.cpu().numpy(), scale.cpu().numpy(), mean.cpu().numpy())
+    return measured, (torch.cat(parts) - mean) / scale
+
+
+def _flat_on_gpu(inputs: Inputs) -> Tensor | None:
+    """All numbers of every row side by side (c, p) in float64; None where they are on a CPU, named or missing."""
+    parts = leaves(inputs)
+    if _pointed(inputs) or any(part.device.type == "cpu" for part in parts):
+        return None
+    flat = torch.cat([part.detach().reshape(len(part), -1).double() for part in parts], 1)
+    return None if bool(flat.isnan().any()) else flat
 
 
 def coordinates(inputs: Inputs) -> Array:

@@ -5,6 +5,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import torch
 from torch import Tensor
 
 TOGETHER = 4096  # rows at once, so that arrays are not copied whole
@@ -20,10 +21,22 @@ def raw_print(*tables: Any) -> int:
     False
     """
     found = 0
-    for column in (column for table in tables for column in _columns(table)):
-        for start in range(0, len(column), TOGETHER):
-            found = crc32(column[start : start + TOGETHER].tobytes(), found)
+    for table in tables:
+        if isinstance(table, Tensor) and table.device.type != "cpu" and table.dim():
+            found = crc32(str(sums_of_rows(table)).encode(), found)  # copying it would take longer than the fit's pass
+            continue
+        for column in _columns(table):
+            for start in range(0, len(column), TOGETHER):
+                found = crc32(column[start : start + TOGETHER].tobytes(), found)
     return found
+
+
+def sums_of_rows(table: Tensor) -> int:
+    """A number that changes with the values of a tensor and with the order of its rows, computed where it is."""
+    bits = table.detach().reshape(len(table), -1)
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[bits.element_size()]
+    sums = bits.view(whole).sum(1, dtype=torch.int64)
+    return int((sums * (2 * torch.arange(len(sums), device=sums.device) + 1)).sum())
 
 
 def _columns(table: Any) -> Iterator[np.ndarray[Any, Any]]:

@@ -18,7 +18,7 @@ from rue.core.nested import leaves, take
 from rue.core.row_order import refuse_another_order
 from rue.core.schema import fitted_schema
 from rue.data.loaders import drawn, fetched, row_numbers
-from rue.data.raw_print import raw_print
+from rue.data.raw_print import raw_print, sums_of_rows
 from rue.data.units import resampling_units, weights
 from rue.models.admission import admit, admit_again, admit_labels
 
@@ -295,10 +295,7 @@ def _print(tree: Any) -> int:
     """A number that changes with the values of the leaves and with the order of their rows."""
     total = 0
     for leaf in leaves(tree):
-        bits = leaf.detach().reshape(len(leaf), -1)
-        whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[bits.element_size()]
-        sums = bits.view(whole).sum(1, dtype=torch.int64)
-        total = 31 * total + int((sums * (2 * torch.arange(len(sums), device=sums.device) + 1)).sum())
+        total = 31 * total + sums_of_rows(leaf)
     return total
 
 

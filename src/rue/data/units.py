@@ -28,10 +28,12 @@ def weights(weight: Any, n: int) -> Tensor:
 
 def resampling_units(group: Any, n: int, ids: Tensor) -> tuple[Tensor, int]:
     """The unit of each row that was read, and their number: its group, else the row's number, also if read twice."""
+    if group is None:
+        numbers, unit = torch.unique(ids, return_inverse=True)
+        return unit, len(numbers)
     from pandas import factorize  # distinguishes 1 from "1", and recognises every kind of missing label
 
-    labels = ids.numpy() if group is None else _group_labels(group, n)[ids]
-    codes, present = factorize(labels, sort=group is None)
+    codes, present = factorize(_group_labels(group, n)[ids])
     if (codes < 0).any():
         raise DataError("group has missing labels; give every row a group, its own if it has none")
     if len(present) < 2:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from rue.calibrate.smoother import products, similarity, sizes
 from rue.core.arrays import Array, Whole
-from rue.core.concepts import Inputs, Inverse, Objective, Resampler
-from rue.core.derivatives import coupled, jacobian, jacobian_batches, loss_gradient, outputs, whole
+from rue.core.concepts import Batch, Inputs, Inverse, Objective, Resampler
+from rue.core.derivatives import coupled, followed, jacobian, jacobian_batches, loss_gradient, outputs, whole
 from rue.core.errors import ModelError, SettingError
 from rue.core.influence import Meat
 from rue.core.nested import take
@@ -113,7 +113,7 @@ class GradientLens:
         wanted, jacobians = torch.as_tensor(rows), []
         for batch in self.data.batches():
             here = wanted[(wanted >= batch.rows.start) & (wanted < batch.rows.stop)] - batch.rows.start
-            jacobians += [jacobian(self.model, take(batch.inputs, here)).double()] if len(here) else []
+            jacobians += [self._of_rows(batch, here)] if len(here) else []
         chosen = torch.cat(jacobians)
         solved = self.inverse.solve(chosen.flatten(0, 1)).vectors.view_as(chosen)
         square = torch.empty(len(chosen), self.data.n, dtype=torch.float64, device=chosen.device)
@@ -122,6 +122,12 @@ class GradientLens:
         same = (self.data.unit[wanted][:, None] == self.data.unit[None, :]).to(square.device)
         kappa = similarity(square, self._sizes[wanted.to(square.device)], self._sizes, same)
         return _array(kappa.clamp(max=1))
+
+    def _of_rows(self, batch: Batch, here: Tensor) -> Tensor:
+        """The Jacobians (s, k, d) of some rows of a batch in float64; those of a whole batch of a sketch are kept."""
+        if self.model.family.straight:
+            return followed(self.model, batch.inputs).some(here.to(self.model.theta.device)).double().whole()
+        return jacobian(self.model, take(batch.inputs, here)).double()
 
     @cached_property
     def _left(self) -> LeftOut | None:

@@ -15,7 +15,7 @@ from rue.calibrate.left_out_terms import without_own
 from rue.calibrate.shrinkage import Shrinkage, fit_shrinkage
 from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Resampler, Solver
 from rue.core.curvature import GaussNewton
-from rue.core.derivatives import jacobian_batches, outputs, weighted_gradients
+from rue.core.derivatives import followed_batches, outputs, weighted_gradients
 from rue.core.errors import ModelError
 from rue.core.influence import pull_root
 from rue.core.model import Model
@@ -188,11 +188,12 @@ def _without_own_unit(
     toward = weighted_gradients(objective, fit.data, torch.ones(1, fit.data.n, dtype=torch.float64))
     pull = rest.inverted.inverse.solve(toward).vectors[0]
     resampling, targets = [], []
-    for batch, own_rows in jacobian_batches(objective, fit.data):
-        part = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)].to(own_rows.device)
-        chosen = own_rows[part - batch.rows.start].double()
-        moved = chosen @ steps.T
-        resampling.append(without_own(moved @ moved.mT, chosen @ pull, left, part, resampler, fit.data.units))
+    for batch, own_rows in followed_batches(objective, fit.data):
+        part = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)].to(steps.device)
+        chosen = own_rows.some(part - batch.rows.start).double()
+        moved = chosen.values @ steps.T
+        covariance, pulled = chosen.blocks(moved @ moved.mT)[:], chosen.placed(chosen.values @ pull)
+        resampling.append(without_own(covariance, pulled, left, part, resampler, fit.data.units))
         labels = leaves(batch.targets)[0]  # where classes are weighted, the weights come after them
         targets.append(labels[part - batch.rows.start])
     return torch.cat(resampling), torch.cat(targets)

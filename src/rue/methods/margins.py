@@ -10,13 +10,12 @@ from torch import Tensor
 
 from rue.auditing.assessment import Assessment, ClassShares
 from rue.auditing.held_out import pair
-from rue.calibrate.left_out.witness import joined
 from rue.calibrate.shrinkage import Shrinkage
 from rue.core.classify import log_likelihood, wrong
 from rue.core.concepts import Decision, Inputs, Inverse
-from rue.core.derivatives import jacobian, outputs
+from rue.core.derivatives import followed, outputs
 from rue.core.model import Model
-from rue.core.nested import leaves
+from rue.core.nested import joined, leaves
 from rue.core.one_step import leverage
 from rue.data.rows import training_rows
 from rue.methods.resampled import Resampled
@@ -63,9 +62,10 @@ class GradientMoves:
 
     def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor, float]:
         """Both covariances, and the residual of the solve for the second."""
-        rows = jacobian(model, inputs).double()
-        moved = rows @ self.steps.T
-        return moved @ moved.mT, *leverage(rows, self.inverse)
+        rows = followed(model, inputs).double()
+        moved = rows.values @ self.steps.T
+        scarcity, residual = leverage(rows.values, self.inverse)
+        return rows.blocks(moved @ moved.mT)[:], rows.blocks(scarcity)[:], residual
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -72,6 +72,9 @@ class Affine:
 
     Its inputs are dicts of an "offset" (c, k) and "features" (c, k, r).
     """
+
+    few_outputs: ClassVar[None] = None
+    eigenbases: ClassVar[None] = None
 
     like: Judge = field(repr=False)  # provides the loss
     theta: Tensor = field(repr=False)  # u (r,)

@@ -17,12 +17,12 @@ from rue.calibrate.left_out.kept import Kept
 from rue.calibrate.left_out.outside import witnessed
 from rue.calibrate.left_out.refits import Refits, as_copy, copy_outputs
 from rue.calibrate.left_out.splits import forward, splits
-from rue.calibrate.left_out.witness import can_be_witnessed, joined, witness
+from rue.calibrate.left_out.witness import can_be_witnessed, witness
 from rue.core.arrays import Whole
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
-from rue.core.nested import leaves, take
+from rue.core.nested import joined, leaves, take
 from rue.core.progress import track
 from rue.core.resample import untouched
 from rue.data.rows import Rows

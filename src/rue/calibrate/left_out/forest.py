@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from rue.calibrate.error_model import columns, without_group
-from rue.calibrate.left_out.witness import Witness, codes_of, joined
+from rue.calibrate.left_out.witness import Witness, codes_of
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Decision, Inputs, Objective, TrainingSet
 from rue.core.derivatives import outputs
-from rue.core.nested import take
+from rue.core.nested import joined, take
 from rue.data.features import Standardiser, coordinates, training_points
 
 TREES, FEWEST = 300, 100  # maximum and minimum number of trees

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from rue.calibrate.left_out.evidence import Evidence, Own, Training
 from rue.calibrate.left_out.forest import forest_witness
 from rue.calibrate.left_out.honest import Mixed, mixed, share_of_first
-from rue.calibrate.left_out.witness import QUICK, Witness, can_be_witnessed, joined, witness
+from rue.calibrate.left_out.witness import QUICK, Witness, can_be_witnessed, witness
 from rue.core.concepts import Objective
 from rue.core.errors import ModelError, RueError
 from rue.core.model import Model
-from rue.core.nested import leaves
+from rue.core.nested import joined, leaves
 from rue.data.rows import Rows
 
 

@@ -75,7 +75,7 @@ def _refitted(start: Affine, rows: FeatureRows, spectrum: Tensor) -> Refitted | 
         loss = float((rows.weight.to(left.slope.device) @ left_out_losses(model, rows, left)) / rows.weight.sum())
     except RueError:
         return None
-    determined = isfinite(loss) and float(left.turn.abs().max()) < ALONE
+    determined = isfinite(loss) and float(left.turn.values.abs().max()) < ALONE
     return Refitted(model, inverse, left, loss) if determined else None
 
 

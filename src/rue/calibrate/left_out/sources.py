@@ -11,13 +11,13 @@ from rue.calibrate.left_out.honest import Mixed, OfTangent, mixed, share_of_firs
 from rue.calibrate.left_out.outside import witnessed
 from rue.calibrate.left_out.rest import CLOSE, distance, is_linear, penalty_gradient, raw_steps, reweighted
 from rue.calibrate.left_out.tangent import RefittedTangent, at_own, refitted_tangent
-from rue.calibrate.left_out.witness import Witness, can_be_witnessed, joined, witness
+from rue.calibrate.left_out.witness import Witness, can_be_witnessed, witness
 from rue.core.concepts import Facts
 from rue.core.curvature import GaussNewton
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueError, SettingError, ShapeError
 from rue.core.model import Model
-from rue.core.nested import leaves
+from rue.core.nested import joined, leaves
 from rue.core.one_step import left_out
 from rue.core.solve.choice import invert
 from rue.data.rows import Rows

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.calibrate.left_out.witness import joined
 from rue.core.arrays import Whole
 from rue.core.errors import ModelError, SettingError, ShapeError
 from rue.core.model import Model
-from rue.core.nested import leaves
+from rue.core.nested import joined, leaves
 from rue.core.process import ignoring
 from rue.core.row_order import refuse_another_order
 from rue.data.rows import Rows

@@ -1,7 +1,8 @@
 """The tangent of a network: the model that is linear in the parameters and equals the network to first order at θ̂."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -11,8 +12,9 @@ from rue.calibrate.left_out.path import best_refit, downhill, gradient, value_of
 from rue.calibrate.left_out.rest import distance, reweighted
 from rue.core.concepts import Batch, ExampleLoss, Family, Inputs, Objective, TrainingSet
 from rue.core.curvature import GaussNewton
-from rue.core.derivatives import jacobian, jacobian_batches, on_the_tangent, outputs
-from rue.core.nested import take
+from rue.core.derivatives import followed_batches, jacobian, on_the_tangent, outputs, width
+from rue.core.followed import Followed
+from rue.core.nested import joined, take
 from rue.core.resample import generator
 from rue.core.solve.choice import Inverted, invert
 
@@ -28,6 +30,8 @@ CHEAP = 2e10  # operations above which no Newton step is taken: forming the curv
 class Tangent:
     """The model f(x) + J(x)(θ − θ̂) with the penalty ½λ Σ metric·(θ − centre)², at its own parameters θ."""
 
+    eigenbases: ClassVar[None] = None
+
     inner: Objective = field(repr=False)  # the network, at θ̂
     theta: Tensor = field(repr=False)  # (d,)
     centre: Tensor = field(repr=False)  # (d,)
@@ -41,6 +45,11 @@ class Tangent:
     def jacobian(self, inputs: Inputs) -> Tensor:
         """The Jacobian of the network at θ̂, the same for every theta."""
         return jacobian(self.inner, inputs)
+
+    @property
+    def few_outputs(self) -> Callable[[Inputs], Followed] | None:
+        """As the network follows them."""
+        return self.inner.few_outputs
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½λ Σ metric·(θ − centre)²."""
@@ -115,7 +124,7 @@ def _searched(model: Objective, data: TrainingSet, centre: Tensor, seed: int) ->
     n, k, d = wide.shape
     weight = sample.weight.to(wide.device).repeat_interleave(k)
     most = None if model.family.gaussian else DIRECTIONS
-    metric = _metric(wide.view(n * k, d)[weight > 0], model.theta.double())
+    metric = _metric(model, wide.view(n * k, d)[weight > 0])
     directions = spectrum(wide.view(n * k, d) * metric.rsqrt(), weight, most)
     basis = metric.rsqrt()[:, None] * directions.basis
     best = best_refit(model, along(sample, basis), directions.values)
@@ -123,12 +132,16 @@ def _searched(model: Objective, data: TrainingSet, centre: Tensor, seed: int) ->
     return Tangent(model, theta.to(model.theta), centre, best.model.strength, metric), best.limit
 
 
-def _metric(gradients: Tensor, theta: Tensor) -> Tensor:
+def _metric(model: Objective, gradients: Tensor) -> Tensor:
     """The largest squared gradient of every parameter (d,); a penalty in this metric is independent of their units.
 
     The mean is not used: it would hardly penalise a parameter that only few rows depend on. A parameter that no row
-    depends on is penalised in proportion to its own size, as strongly as the others on average.
+    depends on is penalised in proportion to its own size, as strongly as the others on average. Parameters that are
+    axes of gradients have no units of their own, and are penalised alike.
     """
+    theta = model.theta.double()
+    if model.family.turned:
+        return torch.ones_like(theta)
     largest = gradients.square().amax(0)
     typical = float((largest * theta.square()).mean())
     unmoved = torch.where(theta != 0, typical / theta.square(), 1.0)
@@ -146,24 +159,30 @@ def along(rows: FeatureRows, basis: Tensor) -> FeatureRows:
 
 def _some_rows(model: Objective, data: TrainingSet, centre: Tensor, seed: int) -> FeatureRows:
     """Offsets f − J(θ̂ − centre) and gradients J in float64, for whole units drawn at random."""
-    k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
+    k = width(model, data)
     most = min(ENTRIES // k if model.family.gaussian else ENTRIES, NUMBERS // (k * model.theta.numel()))
     chosen = some_units(data, most, seed)
     moved = (model.theta - centre.to(model.theta)).double()
     parts, start = [], 0
-    for batch, wide in jacobian_batches(model, data):
-        here = torch.nonzero(chosen[batch.rows]).flatten()
+    for batch, all_rows in followed_batches(model, data):
+        here = torch.nonzero(chosen[batch.rows]).flatten().to(all_rows.values.device)
         if not len(here):
             continue
-        features = wide[here.to(wide.device)].double()
-        kept = take(batch.inputs, here.to(wide.device))
-        offset = outputs(model, kept).double() - features @ moved
+        features = all_rows.some(here).double().whole()
+        offset = outputs(model, batch.inputs)[here].double() - features @ moved
         rows = slice(start, start + len(here))
         start = rows.stop
         inputs = {"offset": offset, "features": features}
-        parts.append(Batch(inputs, take(batch.targets, here.to(wide.device)), batch.weight[here.to(wide.device)], rows))
+        parts.append(Batch(inputs, take(batch.targets, here), batch.weight[here], rows))
     unit = torch.unique(data.unit[chosen], return_inverse=True)[1]
-    return FeatureRows(tuple(parts), data.weight[chosen], unit, int(unit.max()) + 1)
+    return FeatureRows((_together(parts),), data.weight[chosen], unit, int(unit.max()) + 1)
+
+
+def _together(parts: list[Batch]) -> Batch:
+    """Several batches as one, because each of hundreds of evaluations goes over all of them."""
+    inputs = {name: torch.cat([part.inputs[name] for part in parts]) for name in ("offset", "features")}
+    targets = joined([part.targets for part in parts])
+    return Batch(inputs, targets, torch.cat([part.weight for part in parts]), slice(0, parts[-1].rows.stop))
 
 
 def some_units(data: TrainingSet, most: int, seed: int) -> Tensor:

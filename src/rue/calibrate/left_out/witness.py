@@ -18,10 +18,10 @@ from rue.calibrate.left_out.evidence import Honest
 from rue.calibrate.left_out.path import best_refit
 from rue.calibrate.left_out.tangent import some_units
 from rue.core.concepts import Batch, Facts, Family, Inputs, Objective, Predictor, TrainingSet
-from rue.core.derivatives import outputs
+from rue.core.derivatives import width
 from rue.core.model import Model
-from rue.core.nested import leaves, map_leaves, take
-from rue.data.features import Standardiser, coordinates, training_points
+from rue.core.nested import joined, leaves, take
+from rue.data.features import Standardiser, some_points
 from rue.losses.classes import bernoulli, cross_entropy
 from rue.losses.loss import Loss
 
@@ -83,7 +83,7 @@ class KernelModel:
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """Outputs (c, k) in float64."""
-        points = torch.as_tensor(self.standardise(coordinates(inputs))).to(self.points)
+        points = self.standardise.tensor(inputs, self.points)
         return self.offset + self.kernel(points, self.points) @ self.basis @ self.coefficients.T
 
 
@@ -98,12 +98,12 @@ class Witness:
 
 def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) -> Witness:
     """Choose a kernel and a penalty by leave-one-out; rows beyond `size.rows` are held out from the witness."""
-    standardise, all_points = training_points(data)
     place = model.theta.device
     chosen = some_units(data, size.rows, seed)
     inside = torch.nonzero(chosen).flatten().to(place)
-    points, weight = torch.as_tensor(all_points, device=place)[inside], data.weight.to(place)[inside]
-    k = outputs(model, take(next(iter(data.batches())).inputs, slice(0, 1))).shape[1]
+    standardise, points = some_points(data, inside)
+    weight = data.weight.to(place)[inside]
+    k = width(model, data)
     targets = take(joined([batch.targets for batch in data.batches()]), inside)
     codes = codes_of(model, targets, k)
     offset = weight @ codes / weight.sum() if model.family.gaussian else codes.new_zeros(k)
@@ -145,12 +145,6 @@ def _of_labels(part: Callable[[Tensor, Any], Tensor], outputs: Tensor, targets: 
 def _labels(outputs: Tensor, targets: Any) -> Tensor:
     labels: Tensor = leaves(targets)[0]  # weights may follow them
     return labels.to(outputs) if labels.is_floating_point() else labels
-
-
-def joined(parts: list[Any]) -> Any:
-    """Batches of targets as one."""
-    flat = iter([torch.cat(list(same)) for same in zip(*(leaves(part) for part in parts), strict=True)])
-    return map_leaves(lambda _: next(flat), parts[0])
 
 
 def codes_of(model: Objective, targets: Any, k: int) -> Tensor:
