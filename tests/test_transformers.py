@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 import rue
 import texts
-from rue.core import derivatives
+from rue.core import derivatives, products
 from rue.core.errors import DataError, ModelError, RueWarning, ShapeError
 from rue.data.rows import training_rows
 from snapshot import changed, module_picture, world_picture
@@ -59,8 +59,8 @@ def test_rows_together_have_the_derivatives_of_rows_one_by_one(name, monkeypatch
             derivatives.jacobian(model, inputs),
             derivatives.pulled_back(model, inputs, torch.ones(3, texts.CLASSES, dtype=torch.float64)),
             derivatives.member_outputs(model, block, inputs),
-            derivatives.hessian_product(model, rows, block),
-            derivatives.gauss_newton_product(model, rows, block),
+            products.hessian_product(model, rows, block),
+            products.gauss_newton_product(model, rows, block),
         )
 
     together = found()
@@ -83,7 +83,7 @@ def test_the_hessian_is_that_of_plain_autograd(name):
             for i in picked
         ]
     directions = torch.eye(len(slope), dtype=torch.float64)[list(picked)]
-    found = derivatives.hessian_product(model, rows, directions)
+    found = products.hessian_product(model, rows, directions)
     torch.testing.assert_close(found, torch.stack(expected), rtol=1e-7, atol=1e-10)
 
 

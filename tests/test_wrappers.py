@@ -41,6 +41,41 @@ def compiled_within(net):
     return net
 
 
+def compiled_forward(net):
+    """As Hugging Face's pages advise."""
+    net.forward = torch.compile(net.forward, backend="eager")
+    net(cases.softplus().X)
+    return net
+
+
+class Outer(nn.Module):
+    """A user's own module around another one."""
+
+    def __init__(self, net, after=lambda outputs: outputs):
+        super().__init__()
+        self.net, self.after = net, after
+
+    def forward(self, x):
+        return self.after(self.net(x))
+
+
+def calling_compiled(net):
+    """A forward pass that calls a function which is compiled."""
+    made = Outer(net, torch.compile(lambda outputs: 2 * outputs / 2, backend="eager"))
+    with torch.no_grad():
+        made(cases.softplus().X)
+    return made
+
+
+def distributed_within(net):
+    """Copies for several processes inside a module, whose group of processes is gone."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        return Outer(nn.parallel.DistributedDataParallel(net))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 def exported(net):
     return torch.export.export(net, (cases.softplus().X,), dynamic_shapes=({0: torch.export.Dim("batch")},))
 
@@ -51,6 +86,10 @@ AROUND = {
     "torch.compile of a layer": compiled_within,
     "DataParallel": nn.DataParallel,
     "DataParallel of torch.compile": lambda net: nn.DataParallel(compiled(net)),
+    "torch.compile of forward": compiled_forward,
+    "a compiled function": calling_compiled,
+    "DataParallel within": lambda net: Outer(nn.DataParallel(net)),
+    "DistributedDataParallel within": distributed_within,
     "torch.export": exported,
     "torch.fx": torch.fx.symbolic_trace,
 }
@@ -66,6 +105,17 @@ def test_a_module_inside_a_tool_is_audited_as_the_module_itself(method, name):
     found = method.fit(rue.wrap(wrapped, loss=case.loss, l2=case.l2), (case.X, case.y)).audit(case.X_new)
     np.testing.assert_array_equal(found.prediction, case.module(case.X_new).detach().numpy()[:, 0])
     np.testing.assert_allclose(found.std, expected.std, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("name", [name for name in AROUND if name != "torch.export"])  # calls operators, no functions
+def test_gradients_are_read_off_the_layers_inside_a_tool(name):
+    case = cases.softplus()
+    core = rue.wrap(AROUND[name](copy.deepcopy(case.module)), loss=case.loss, l2=case.l2).core
+    plain = rue.wrap(case.module, loss=case.loss, l2=case.l2).core
+    sketch = core.sketched(case.X, 100, 0)
+    assert sketch.describe()["whole_gradients"] == 0
+    torch.testing.assert_close(sketch.jacobian(case.X), plain.sketched(case.X, 100, 0).jacobian(case.X))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -109,6 +159,35 @@ def test_a_distributed_module_is_audited_as_the_module_itself():
     finally:
         torch.distributed.destroy_process_group()
     np.testing.assert_array_equal(found.std, audited(case.module, case.X, case.y, case.X_new).std)
+
+
+def sharded(net):
+    return torch.distributed.fsdp.fully_shard(net, mesh=torch.distributed.init_device_mesh("cpu", (1,)))
+
+
+def sharded_first(net):
+    return torch.distributed.fsdp.FullyShardedDataParallel(net, device_id=torch.device("cpu"))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")  # torch's own, of a group of one process
+@pytest.mark.parametrize("shard", [sharded, sharded_first])
+def test_a_module_in_shards_is_refused_and_audited_after_the_advice_was_taken(shard):
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+    case = cases.softplus()
+    plain = copy.deepcopy(case.module)
+    for parameter in plain.parameters():
+        nn.init.zeros_(parameter)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        net = shard(copy.deepcopy(case.module))
+        with pytest.raises(ModelError, match=r"divided among processes.*get_model_state_dict\(net"):
+            rue.wrap(Outer(net), loss=case.loss)
+        plain.load_state_dict(get_model_state_dict(net, options=StateDictOptions(full_state_dict=True)))
+    finally:
+        torch.distributed.destroy_process_group()
+    wanted = audited(case.module, case.X, case.y, case.X_new).std
+    np.testing.assert_array_equal(audited(plain, case.X, case.y, case.X_new).std, wanted)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
-from rue.core.concepts import Inputs, Response
+from rue.core.boundary import Response
+from rue.core.concepts import Inputs
 from rue.core.errors import DataError
 
 

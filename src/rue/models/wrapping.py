@@ -17,8 +17,8 @@ from rue.core.schema import remembered
 from rue.losses import Loss
 from rue.losses.stated import Reduction
 from rue.models import black_box
-from rue.models.torch.calling import unwrap
 from rue.models.torch.module import Penalty, wrap_module
+from rue.models.torch.unwrapping import unwrap
 
 ADAPTERS = {  # by the package of an estimator, the module whose `read(estimator, loss, l2)` reads it
     "sklearn": "sklearn.reader",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.core.concepts import Response
+from rue.core.boundary import Response
 from rue.core.errors import OpaqueError
 from rue.losses import Loss
 from rue.models.estimator import unchanged

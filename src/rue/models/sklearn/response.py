@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.concepts import Response
+from rue.core.boundary import Response
 from rue.core.errors import ModelError
 
 Values = NDArray[np.float64]

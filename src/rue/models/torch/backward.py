@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from rue.core.errors import ModelError
+from rue.core.errors import DerivativeError, ModelError
 from rue.models.torch.parameters import listed
 
 Call = Callable[[Tensor], Tensor]
@@ -170,7 +170,13 @@ def _slope(call: Call, theta: Tensor) -> tuple[Tensor, Tensor | None]:
         if not outputs.requires_grad:
             return outputs.detach(), None
         weights = _cotangent(outputs).to(outputs)
-        (slope,) = torch.autograd.grad(outputs, at, weights, allow_unused=True)
+        try:
+            (slope,) = torch.autograd.grad(outputs, at, weights, allow_unused=True)
+        except RuntimeError as error:
+            raise DerivativeError(
+                f"the module has no backward pass ({error}); where it writes over a tensor that is still needed, "
+                "h.mul_(2), let it make another, h = h * 2"
+            ) from error
     return outputs.detach(), slope
 
 
@@ -191,3 +197,28 @@ def _signs(part: Tensor, seed: int = 1) -> Tensor:
     """Random numbers of both signs, the same on every run."""
     drawn = torch.randn(min(part.numel(), DRAWN), generator=torch.Generator().manual_seed(seed)).to(part)
     return drawn.repeat(-(-part.numel() // max(1, len(drawn))))[: part.numel()].view(part.shape)
+
+
+def refuse_layers(module: nn.Module) -> None:
+    """Refuse layers whose mode, statistics or backward pass make an audit meaningless."""
+    for name, part in module.named_modules():
+        rate = part.p if isinstance(part, nn.modules.dropout._DropoutNd) else getattr(part, "dropout", 0.0)
+        random = isinstance(part, nn.RReLU) or (isinstance(rate, int | float) and rate > 0)
+        statistics = isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
+            raise ModelError(
+                f"layer {name!r} ({type(part).__name__}) keeps no running statistics, so that the prediction of a row "
+                "changes with the rows beside it; train with track_running_stats=True"
+            )
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and (
+            part.scale_grad_by_freq or part.sparse or part.max_norm is not None
+        ):
+            raise ModelError(
+                f"layer {name!r} ({type(part).__name__}) has a backward pass that is not its derivative, or changes "
+                "its weights while predicting; audit a copy without scale_grad_by_freq, sparse and max_norm"
+            )
+        if part.training and (random or statistics):
+            raise ModelError(
+                f"layer {name or type(part).__name__!r} ({type(part).__name__}) is in training mode and behaves "
+                "differently there; call net.eval() first"
+            )

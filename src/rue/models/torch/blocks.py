@@ -93,6 +93,11 @@ class TappedBlock(Protocol):
         ...
 
     @property
+    def whole(self) -> bool:
+        """Whether the numbers are entries of the matrix, or of some of its columns, in their order."""
+        ...
+
+    @property
     def rows(self) -> Tensor | None:
         """The combinations of rows (·, a); None where they are kept as they are."""
         ...
@@ -130,13 +135,16 @@ class LayerBlock:
     def drawn(cls, place: Place, vector: bool, grouping: Grouping, seed: int, like: Tensor) -> "LayerBlock":
         """Draw the combinations."""
         a, b = lengths(place, vector)
-        source = generator(seed * 1_000_003 + place.offset)
+        source, device = generator(seed * 1_000_003 + place.offset), like.device
+        if grouping.mixes:
+            mix = _combinations(a * b, grouping.mixes, source, device)
+            return cls(place, vector, grouping, None, None, mix.to(like))
         sides = [
-            None if grouping.groups == 1 and count == length else _combinations(length, grouping.groups * count, source)
+            None
+            if grouping.groups == 1 and count == length
+            else _combinations(length, grouping.groups * count, source, device)
             for length, count in ((a, grouping.rows), (b, grouping.columns))
         ]
-        if grouping.mixes:
-            return cls(place, vector, grouping, None, None, _combinations(a * b, grouping.mixes, source).to(like))
         share = grouping.groups**0.25  # so that the sum over the groups is the identity on average
         return cls(place, vector, grouping, *(None if side is None else (share * side).to(like) for side in sides))
 
@@ -144,6 +152,11 @@ class LayerBlock:
     def size(self) -> int:
         """The number of coordinates."""
         return self.grouping.size
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is combined."""
+        return self.rows is None and self.columns is None and self.mix is None
 
     def project(self, vectors: Tensor) -> Tensor:
         """The coordinates (..., size) of parameters or gradients (..., d)."""
@@ -185,10 +198,14 @@ def lengths(place: Place, vector: bool) -> tuple[int, int]:
     return (1, place.numel) if vector else (place.shape[0], place.numel // max(1, place.shape[0]))
 
 
-def _combinations(length: int, count: int, source: torch.Generator) -> Tensor:
-    """Rows (count, length), orthogonal in turns of `length` of them, whose squares sum to length/count each."""
-    turns = [
-        torch.linalg.qr(torch.randn(length, min(length, count - done), generator=source, dtype=torch.float64)).Q.T
+def _combinations(length: int, count: int, source: torch.Generator, device: torch.device) -> Tensor:
+    """Rows (count, length), orthogonal in turns of `length` of them, whose squares sum to length/count each.
+
+    They are drawn on the CPU and made orthogonal where they are used.
+    """
+    drawn = [
+        torch.randn(length, min(length, count - done), generator=source, dtype=torch.float64)
         for done in range(0, count, length)
     ]
+    turns = [torch.linalg.qr(turn.to(device)).Q.T for turn in drawn]
     return torch.cat(turns) * (length / count) ** 0.5

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rue.core.errors import ModelError
 from rue.core.nested import leaves
 from rue.core.process import ignoring
-from rue.models.torch.calling import run_eagerly
+from rue.models.torch.unwrapping import run_eagerly, without_devices
 
 _threads = threading.local()
 
@@ -31,13 +31,14 @@ def private_copy(module: nn.Module) -> nn.Module:
         shared.update({id(v): v.detach() for v in leaves(own) if isinstance(v, Tensor) and v.grad_fn is not None})
     try:
         with ignoring(category=FutureWarning):  # torch warns about itself while it copies a graph
+            without_devices(module, shared)
             copied = copy.deepcopy(module, shared)
     except Exception as error:
         raise ModelError(
             f"the module cannot be copied ({error}); remove open files, locks or generators from it"
         ) from error
     _refuse_lost(module, copied)
-    run_eagerly(copied)
+    run_eagerly(copied, shared)
     return copied
 
 

@@ -1,7 +1,7 @@
 """Jacobians of a module in few coordinates, layer by layer, so that no gradient of all parameters ever exists.
 
-Layers that `Tapping` knows are read off during a backward pass. Whether that is right is tried on a few rows against
-plain backward passes; parameters for which it is not have their whole gradients taken row by row first.
+Layers that `Tapping` knows are read off during a backward pass. Whether that is right is tried against plain backward
+passes, on a few rows and then on a batch; parameters for which it is not have their whole gradients taken row by row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +30,7 @@ AGREE = 0.02  # relative difference to plain backward passes, which may be in an
 ROUNDED = 0.1  # the same for passes in bfloat16: with 2 to 4 %, variances rank as before (docs/scale/precision.csv)
 PIECE_BYTES = 2**30  # of hidden layers that are held at once on a CPU
 SHARE = 0.25  # of the free memory of a GPU, for the same
+BATCH = 256  # rows of a batch that are looked at, all at once
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,8 @@ class LayerSketch:
         if tuple(use.place for use in taps.seen.uses) != self.order:
             raise DerivativeError(
                 "the module uses its parameters otherwise for these rows than for the first ones, so that their "
-                "gradients cannot be told apart layer by layer; pad every batch to one length, or use "
-                "solver=rue.solve.Projection()"
+                "gradients cannot be told apart layer by layer; pad every batch to one length, do not divide batches "
+                "in forward, or use another solver: rue.solve.Dual() or Projection()"
             )
         return predicted, coordinates
 
@@ -148,19 +149,19 @@ class LayerSketch:
         places = [place for place in self.blocks if place not in self.tapped]
         if not places:
             return {}
-        part = _Part(self.network, tuple(places))
+        part = NetworkPart(self.network, tuple(places))
         rows = derived_jacobian(part, inputs)
         if followed is not None:
             rows = rows.gather(1, followed[:, :, None].expand(-1, -1, rows.shape[2]))
         cut = rows.split([place.numel for place in places], -1)
         return {
-            place: self.blocks[place].combine(whole.unflatten(-1, place.shape))
+            place: self.blocks[place].combine(whole.reshape(*whole.shape[:-1], *place.shape))
             for place, whole in zip(places, cut, strict=True)
         }
 
 
 @dataclass(frozen=True)
-class _Part:
+class NetworkPart:
     """A network as a function of the parameters at some places."""
 
     network: Network
@@ -205,12 +206,21 @@ def sketched(network: Network, parameters: Sequence[Place], inputs: Inputs, draw
         found = replace(found, axes=turned)
         sketch = replace(sketch, axes=turned)
         wrong = _wrong(sketch, few)
-    if wrong:
-        right = {parameter: places for parameter, places in known.items() if not wrong & set(places)}
-        sketch = _drawn(network, found, right, drawing)
+    sketch = _without(sketch, found, wrong, drawing)
+    sketch = replace(sketch, row_bytes=_row_bytes(sketch, few))
+    sketch = _without(sketch, found, _exchanged(sketch, inputs), drawing)
     if _halved(network) and not _wrong(replace(sketch, half=True), few):
         sketch = replace(sketch, half=True)
     return replace(sketch, row_bytes=_row_bytes(sketch, few))
+
+
+def _without(sketch: LayerSketch, found: Uses, wrong: set[Place], drawing: Drawing) -> LayerSketch:
+    """The same sketch, with whole gradients of the parameters that have wrong places."""
+    if not wrong:
+        return sketch
+    read = {parameter: places for parameter, places in found.known().items() if sketch.tapped.issuperset(places)}
+    right = {parameter: places for parameter, places in read.items() if not wrong & set(places)}
+    return _drawn(sketch.network, found, right, drawing)
 
 
 def _halved(network: Network) -> bool:
@@ -300,6 +310,36 @@ def _wrong(sketch: LayerSketch, few: Inputs) -> set[Place]:
         wanted = torch.stack(wanted_of[place])
         size = float(wanted.norm()) + AGREE * (squares / len(theta)) ** 0.5
         if not float((values - wanted).norm()) <= (ROUNDED if sketch.half else AGREE) * size:
+            wrong.add(place)
+    return wrong
+
+
+def _exchanged(sketch: LayerSketch, inputs: Inputs) -> set[Place]:
+    """Tapped places whose coordinates belong to other rows of a batch than they seem to.
+
+    A module may sort its rows, or do otherwise with many of them than with three. For random weights of the rows, the
+    sum of their coordinates is then not that of a plain backward pass.
+    """
+    if not sketch.tapped:
+        return set()
+    batch = take(inputs, slice(0, min(BATCH, sketch.rows_at_once())))
+    theta = sketch.network.theta.detach().requires_grad_()
+    with torch.enable_grad():
+        plain = sketch.network.predict(theta, batch)
+        source = generator(1)
+        mix = torch.randn(plain.shape, generator=source, dtype=torch.float64).to(plain)
+        weight = torch.randn(len(mix), 1, generator=source, dtype=torch.float64).to(plain)
+        (slope,) = torch.autograd.grad((weight * mix * plain).sum(), theta)
+        try:
+            tapped, coordinates = sketch.forward(batch)
+            read = sketch.back((mix * tapped).sum(), coordinates)
+        except (RuntimeError, DerivativeError):  # it divides a batch, or joins rows of it
+            return set(sketch.tapped)
+    least = AGREE * float(slope.norm()) / len(theta) ** 0.5
+    wrong = set()
+    for place, values in read.items():
+        apart = (weight.to(values) * values).sum(0) - sketch.blocks[place].project(slope)
+        if not float(apart.norm()) <= AGREE * (float(values.norm()) + least):
             wrong.add(place)
     return wrong
 

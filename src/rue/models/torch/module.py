@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from rue.core.concepts import Batch, Facts, Family, Inputs
+from rue.core.concepts import Batch, Facts, Family, Inputs, TrainingSet
 from rue.core.coordinates import CurvedRows
 from rue.core.costs import hopeless
 from rue.core.errors import ModelError, ResourceError, SettingError, ShapeError
@@ -21,17 +21,22 @@ from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
 from rue.models.reading import read_leaf
-from rue.models.torch.backward import padding, refuse_steps, refuse_unregistered, refuse_wrong_derivative
+from rue.models.torch.backward import padding, refuse_layers, refuse_steps, refuse_unregistered, refuse_wrong_derivative
 from rue.models.torch.calling import arguments, audited_output, kernels
 from rue.models.torch.copying import of_this_thread, private_copy
+from rue.models.torch.forward_size import FEW, row_bytes, rows_at_once
 from rue.models.torch.layer_bases import LayerBases, turned
+from rue.models.torch.layer_products import LayerProducts, layer_products
 from rue.models.torch.layer_sketch import Drawing, LayerSketch, sketched
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre, stored
+from rue.models.torch.recurrent import stepwise
+from rue.models.torch.unwrapping import eager
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
 
 WHOLE = 8  # times the number of parameters: the size of a sketch that combines nothing (`layer_sketch.VECTOR`)
+TRIED = 1024  # coordinates that show whether layers are read off rightly, where no sketch is used
 LOOKED_AT = 16  # rows whose outputs are compared with what the backward pass says of them
 
 
@@ -40,6 +45,7 @@ class ModuleCore:
     """A trained module, its loss and its penalty, as functions of a flat theta."""
 
     jacobian: ClassVar[None] = None  # computed by automatic differentiation
+    few_outputs: ClassVar[None] = None
 
     module: nn.Module = field(repr=False)
     layout: Layout = field(repr=False)
@@ -56,6 +62,8 @@ class ModuleCore:
     penalty_scale: float = 1.0  # factor of the penalty beside the sum of `loss`; set when the model is bound to data
     as_stated: Loss | None = field(default=None, repr=False)  # the loss before binding, where binding changed it
     row_shape: tuple[int, ...] | None = None  # () or (k,): the shape of the module's output for one row
+    row_bytes: int = 0  # of the largest hidden layer of one row; measured when the model is bound to data
+    apart: bool = False  # layers count as independent of each other
 
     @property
     def stated_loss(self) -> Loss:
@@ -74,12 +82,17 @@ class ModuleCore:
 
     @property
     def family(self) -> Family:
-        """Delegates to the loss."""
-        return self.loss.family
+        """That of the loss, with the layers as blocks where they count as independent."""
+        return replace(self.loss.family, blocks=self.layout.layers()) if self.apart else self.loss.family
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
-        """Outputs (m, k) at these parameters."""
-        return self._predicted(theta, inputs, twice=True)
+        """Outputs (m, k) at these parameters; without gradients, in pieces of rows whose hidden layers fit."""
+        size = None if torch.is_grad_enabled() else rows_at_once(self.row_bytes, self.theta.device)
+        count = len(leaves(inputs)[0])
+        if size is None or count <= size:
+            return self._predicted(theta, inputs, twice=True)
+        pieces = (take(inputs, slice(start, start + size)) for start in range(0, count, size))
+        return torch.cat([self._predicted(theta, piece, twice=True) for piece in pieces])
 
     @property
     def weights(self) -> int:
@@ -99,9 +112,18 @@ class ModuleCore:
         whole = replace(self.sketched(inputs, WHOLE * self.theta.numel(), 0), half=False)
         return turned(whole, inputs, rows)
 
+    def gradient_products(self, data: TrainingSet, metric: Tensor, direction: Tensor) -> LayerProducts:
+        """Products of gradients, layer by layer."""
+        sketch = replace(self.sketched(next(iter(data.batches())).inputs, TRIED, 0), half=False)
+        return layer_products(sketch, data, metric, direction)
+
+    def by_layer(self) -> "ModuleCore":
+        """The same core, whose layers count as independent of each other."""
+        return replace(self, apart=True)
+
     def _predicted(self, theta: Tensor, inputs: Inputs, twice: bool) -> Tensor:
         module = of_this_thread(self.module)  # before the switches: copying waits for other threads, too
-        with undivided(), kernels(module, twice):
+        with undivided(), kernels(module, twice), stepwise(module):
             outputs = self.call(theta, inputs)
         if outputs.dim() == 2 and self.row_shape not in (None, (), outputs.shape[1:]):
             raise ShapeError(
@@ -149,7 +171,8 @@ class ModuleCore:
         module = of_this_thread(self.module)
         positional, named = arguments(module, inputs)
         state = {**self.fixed, **self.layout.split(theta)}
-        return audited_output(functional_call(module, state, positional, named))
+        with eager(module):
+            return audited_output(functional_call(module, state, positional, named))
 
     def counted(self, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None) -> float:
         """The total weight of all rows in a mean: their weights, times those of their classes."""
@@ -198,9 +221,12 @@ def settle_module(
     core: ModuleCore, inputs: Inputs, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None
 ) -> ModuleCore:
     """Set the outputs' shape and the penalty's scale by a first batch, or refuse the model."""
-    _check_layers(core.module)
+    refuse_layers(core.module)
     if core.extra is not None:
         core.check_extra(core.extra)
+    with described(f"the module could not take inputs of {shapes(inputs)}"):
+        core = replace(core, row_bytes=_row_bytes(core, inputs))
+        inputs = take(inputs, slice(0, rows_at_once(core.row_bytes, core.theta.device)))
     n = len(leaves(inputs)[0])
     with torch.no_grad(), described(f"the module could not take inputs of {shapes(inputs)}"):
         outputs = core.call(core.theta, map_leaves(torch.clone, inputs))
@@ -226,6 +252,15 @@ def settle_module(
         return settled
     stated = core.stated_loss  # not core.loss, because the model may be bound again
     return replace(settled, loss=replace(stated, value=partial(_without_axis, stated.value)), as_stated=stated)
+
+
+def _row_bytes(core: ModuleCore, inputs: Inputs) -> int:
+    """Of the largest hidden layer of a row; 0 where there are too few rows to tell."""
+    if len(leaves(inputs)[0]) < max(FEW):
+        return core.row_bytes
+    return row_bytes(
+        lambda few: core.call(core.theta, few), lambda count: map_leaves(torch.clone, take(inputs, slice(0, count)))
+    )
 
 
 def _check_backward(core: ModuleCore, inputs: Inputs) -> None:
@@ -320,7 +355,7 @@ def _refuse_hopeless(audited: Mapping[str, Tensor]) -> None:
     d = sum(parameter.numel() for parameter in audited.values())
     refused = hopeless(d, first.element_size(), free_bytes(first.device))
     if refused is not None:
-        raise ResourceError(f"{d:,} parameters do not fit in memory, already with two training rows.\n{refused}")
+        raise ResourceError(f"{d:,} parameters do not fit in memory, whatever the rows.\n{refused}")
 
 
 def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimized: Optimized | None) -> Tensor:
@@ -340,28 +375,3 @@ def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimi
             "out where the optimizer says it, or the optimizer where another penalty was trained"
         )
     return given
-
-
-def _check_layers(module: nn.Module) -> None:
-    """Refuse layers whose mode, statistics or backward pass make an audit meaningless."""
-    for name, part in module.named_modules():
-        rate = part.p if isinstance(part, nn.modules.dropout._DropoutNd) else getattr(part, "dropout", 0.0)
-        random = isinstance(part, nn.RReLU) or (isinstance(rate, int | float) and rate > 0)
-        statistics = isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats
-        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
-            raise ModelError(
-                f"layer {name!r} ({type(part).__name__}) keeps no running statistics, so that the prediction of a row "
-                "changes with the rows beside it; train with track_running_stats=True"
-            )
-        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and (
-            part.scale_grad_by_freq or part.sparse or part.max_norm is not None
-        ):
-            raise ModelError(
-                f"layer {name!r} ({type(part).__name__}) has a backward pass that is not its derivative, or changes "
-                "its weights while predicting; audit a copy without scale_grad_by_freq, sparse and max_norm"
-            )
-        if part.training and (random or statistics):
-            raise ModelError(
-                f"layer {name or type(part).__name__!r} ({type(part).__name__}) is in training mode and behaves "
-                "differently there; call net.eval() first"
-            )

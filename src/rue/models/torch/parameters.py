@@ -3,7 +3,7 @@
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from numbers import Real
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from rue.core.errors import DeviceError, ModelError, SettingError
 from rue.models.torch.blocks import Place
-from rue.models.torch.calling import unwrap
+from rue.models.torch.unwrapping import unwrap
 
 EXTRA = "_extra_state"  # the ending of the names of entries in a state dict that are not tensors
 
@@ -37,6 +37,12 @@ class Layout:
         return tuple(
             Place(at, tuple(shape), step) for at, shape, step in zip(starts, self.shapes, strides, strict=False)
         )
+
+    def layers(self) -> tuple[int, ...]:
+        """How many consecutive parameters belong to each module that holds some: its weights and its bias."""
+        owners = [name.rpartition(".")[0] for name in self.names]
+        held = zip(owners, self.shapes, strict=True)
+        return tuple(sum(shape.numel() for _, shape in part) for _, part in groupby(held, key=lambda pair: pair[0]))
 
     def coefficients(self, l2: float | Mapping[str, float] | None) -> Tensor:
         """The coefficient of ½θ² for every entry of theta: (d,) in float64."""

@@ -1,10 +1,13 @@
 """Recurrent layers as loops of linear layers: torch's own kernels show nothing of what happens between steps."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 Linear = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
@@ -14,8 +17,32 @@ LAYERS = {torch.lstm: "lstm", torch.gru: "gru", torch.rnn_tanh: "tanh", torch.rn
 CELLS = {torch.lstm_cell: "lstm", torch.gru_cell: "gru", torch.rnn_tanh_cell: "tanh", torch.rnn_relu_cell: "relu"}
 
 
+class Stepwise(TorchFunctionMode):
+    """Recurrent layers by torch's kernels, and step by step where these cannot be vectorised over rows."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None
+    ) -> Any:
+        """Call the function, or else do the same step by step."""
+        if function not in LAYERS and function not in CELLS:
+            return function(*arguments, **(named or {}))
+        try:
+            return function(*arguments, **(named or {}))
+        except RuntimeError:
+            outcome = unrolled(function, functional.linear, arguments)
+            if outcome is None:
+                raise
+            return outcome
+
+
+def stepwise(module: nn.Module) -> AbstractContextManager[Any]:
+    """Where gradients are on, let the recurrent layers of a module be vectorised."""
+    recurrent = any(isinstance(part, nn.RNNBase | nn.RNNCellBase) for part in module.modules())
+    return Stepwise() if recurrent and torch.is_grad_enabled() else nullcontext()
+
+
 def unrolled(function: Any, linear: Linear, arguments: tuple[Any, ...]) -> Any:
-    """What the function returns, step by step; None for sequences that are packed, which have no axis of rows."""
+    """What the function returns, step by step; None for packed sequences, whose rows have no axis, and projections."""
     if function in CELLS:
         entering, state, *weights = arguments
         held = state if CELLS[function] == "lstm" else (state,)
@@ -29,6 +56,8 @@ def unrolled(function: Any, linear: Linear, arguments: tuple[Any, ...]) -> Any:
     held = tuple(state) if kind == "lstm" else (state,)
     steps = entering if batch_first else entering.transpose(0, 1)  # (c, steps, features)
     count, ways = 4 if biased else 2, 2 if both_ways else 1
+    if len(weights) != count * ways * layers:
+        return None
     ends: list[State] = []
     for layer in range(layers):
         sides = []

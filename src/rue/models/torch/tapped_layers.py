@@ -139,14 +139,28 @@ def _embedding(
 ) -> Tensor:
     output = function(input, weight, padding_idx, *others, **named)
 
-    def entering(block: TappedBlock) -> Pull:
-        table = torch.eye(block.place.shape[0]).to(weight) if block.rows is None else block.rows.to(weight).T
-        looked_up = functional.embedding(input, table)  # (..., p)
-        if padding_idx is not None:  # its row has no gradient
-            looked_up = looked_up * (input != padding_idx % len(weight)).unsqueeze(-1)
-        return _other_way(block, looked_up)
+    counted = (torch.ones_like(input) if padding_idx is None else input != padding_idx % len(weight)).unsqueeze(-1)
+
+    def entering(block: TappedBlock) -> Pull:  # the row of padding has no gradient
+        if block.whole:
+            return _scattered(block, input, counted)
+        table = torch.eye(len(weight)).to(weight) if block.rows is None else block.rows.to(weight).T
+        return _other_way(block, functional.embedding(input, table) * counted)  # (..., p)
 
     return taps.matrix(output, weight, entering)
+
+
+def _scattered(block: TappedBlock, tokens: Tensor, counted: Tensor) -> Pull:
+    """What comes back to a table of which every row is kept, added to the rows of its tokens."""
+
+    def pull(back: Tensor, axis: RowAxis) -> Tensor:
+        columns = axis.first(block.of_columns(back * counted))
+        many, width = len(columns), columns.shape[-1]
+        values, found = columns.reshape(many, -1, width), axis.first(tokens.unsqueeze(-1)).reshape(many, -1, 1)
+        table = values.new_zeros(many, block.place.shape[0], width)
+        return table.scatter_add_(1, found.expand_as(values), values).flatten(1)
+
+    return pull
 
 
 def _normalised(taps: Tapping, output: Tensor, plain: Tensor, weight: Any, bias: Any, kept: int) -> Tensor:
@@ -210,30 +224,55 @@ def _batch_norm(
     running_var: Any,
     weight: Any = None,
     bias: Any = None,
-    *others: Any,
-    **named: Any,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
 ) -> Tensor:
-    output = function(input, running_mean, running_var, weight, bias, *others, **named)
+    def normed(weight: Any, bias: Any) -> Tensor:
+        return function(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+    if training:
+        output = normed(weight, bias)
+    else:
+        scale = (running_var + eps).rsqrt() * (1.0 if weight is None else weight.detach())
+        output = _OfChannels.apply(input, scale, lambda: normed(weight, bias))  # type: ignore[no-untyped-call]
     if taps.place(weight) is None and taps.place(bias) is None:
         return output
     with torch.no_grad():
-        plain = function(input, running_mean, running_var, None, None, *others, **named)
+        plain = normed(None, None)
     return _channel_norm(taps, output, plain, weight, bias)
+
+
+class _OfChannels(torch.autograd.Function):
+    """A norm with fixed moments, which multiplies every channel by a number; torch's own backward pass is slow."""
+
+    @staticmethod
+    def forward(context: Any, input: Tensor, scale: Tensor, norm: Callable[[], Tensor]) -> Tensor:
+        """The norm of the input."""
+        context.scale = scale.view(1, -1, *[1] * (input.dim() - 2))
+        return norm()
+
+    @staticmethod
+    def backward(context: Any, *back: Tensor) -> Any:
+        """What comes back, times the numbers of its channels."""
+        return back[0] * context.scale.to(back[0]), None, None
 
 
 def _elementwise(taps: Tapping, function: Any, first: Any, second: Any, **named: Any) -> Any:
     """Parameters added to, or multiplied with, what belongs to rows; the same ones for every row."""
-    output = function(first, second, **named)
     places = [taps.place(part) for part in (first, second)]
     if places == [None, None]:
-        return output
+        return function(first, second, **named)
     weight, other = (second, first) if places[0] is None else (first, second)
+    factor = other.detach() if function in PRODUCTS and isinstance(other, Tensor) else None
+    if factor is not None and function in OVER:
+        factor = factor.clone()
+    output = function(first, second, **named)
     each_row = weight.dim() == output.dim() and weight.shape[0] != 1
     if None not in places or named or not isinstance(other, Tensor) or output.shape != other.shape or each_row:
         for part in (first, second):
             taps.leave(part)
         return output
-    factor = other.detach() if function in PRODUCTS else None
     wanted = [1] * (output.dim() - weight.dim()) + list(weight.shape)
 
     def each(back: Tensor, axis: RowAxis) -> Tensor:
@@ -285,8 +324,9 @@ def _recurrent(taps: Tapping, function: Any, *arguments: Any, **named: Any) -> A
     return taps.unknown(function, arguments, named) if outcome is None else outcome
 
 
-PRODUCTS = {torch.mul, torch.Tensor.mul, torch.Tensor.__mul__, torch.Tensor.__rmul__}
-SUMS = {torch.add, torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__}
+OVER = {torch.Tensor.mul_, torch.Tensor.__imul__}  # products that are written over their first factor
+PRODUCTS = {torch.mul, torch.Tensor.mul, torch.Tensor.__mul__, torch.Tensor.__rmul__, *OVER}
+SUMS = {torch.add, *(getattr(torch.Tensor, name) for name in ("add", "__add__", "__radd__", "add_", "__iadd__"))}
 TAPPED: dict[Any, Callable[..., Any]] = {
     functional.linear: _linear,
     torch.conv1d: _convolution,

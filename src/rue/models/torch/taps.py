@@ -70,6 +70,7 @@ class Seen:
     uses: list[Use] = field(default_factory=list)  # in their order
     vectors: dict[Place, bool] = field(default_factory=dict)  # of every tapped place: is it a vector?
     untapped: set[Place] = field(default_factory=set)  # used in a way that is not known here
+    hidden: bool = False  # some of it happened inside `torch.func`, where a tensor does not show what it is part of
 
 
 class Tapping(TorchFunctionMode):
@@ -114,7 +115,7 @@ class Tapping(TorchFunctionMode):
 
     def place(self, tensor: Any) -> Place | None:
         """Where a tensor lies in theta; None for any other."""
-        if not isinstance(tensor, Tensor) or tensor.untyped_storage().data_ptr() != self.memory:
+        if not isinstance(tensor, Tensor) or self._memory(tensor) != self.memory:
             return None
         return Place(int(tensor.storage_offset()) - self.start, tuple(tensor.shape), tensor.stride())
 
@@ -152,7 +153,7 @@ class Tapping(TorchFunctionMode):
         entering: Callable[[TappedBlock], Pull],
         axis: RowAxis | None,
     ) -> Tensor:
-        if place is None:
+        if place is None or self._memory(output) is None:
             return output
         self.seen.vectors[place] = vector
         if axis is None:
@@ -164,11 +165,20 @@ class Tapping(TorchFunctionMode):
         if along is None:
             return output
         pull, rows = entering(block), along._replace(many=self.rows)
-        output = rows.repeated(output)
+        repeated = rows.repeated(output)
+        output = output if repeated is output else repeated.clone()  # a tap works in place, and on no view
         tapped: Tensor = _Tap.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
             output, self.coordinates[place], lambda back: pull(back, rows)
         )
         return tapped
+
+    def _memory(self, tensor: Tensor) -> int | None:
+        """The address of a tensor's numbers; None, which is noted, where `torch.func` hides it."""
+        try:
+            return tensor.untyped_storage().data_ptr()
+        except NotImplementedError:
+            self.seen.hidden = True
+            return None
 
     def _note(self, arguments: tuple[Any, ...], named: dict[str, Any], outcome: Any) -> None:
         """Parameters that became part of another tensor than a view of them are used in a way that is not known."""
@@ -186,13 +196,18 @@ def _holds(outcome: Any) -> bool:
 
 
 class _Tap(torch.autograd.Function):
-    """The identity, which hands what comes back to `pull` as well."""
+    """The identity, which hands what comes back to `pull` as well.
+
+    To torch it is an operation in place, so that it neither copies its output nor makes a view of it: what comes after
+    may work in place, as `ReLU(inplace=True)` and `out += x` do.
+    """
 
     @staticmethod
     def forward(context: Any, output: Tensor, coordinates: Tensor, pull: Callable[[Tensor], Tensor]) -> Tensor:
         """The output itself."""
         context.pull, context.dtype = pull, coordinates.dtype
-        return output.view_as(output)
+        context.mark_dirty(output)
+        return output
 
     @staticmethod
     def backward(context: Any, *back: Tensor) -> Any:

@@ -55,6 +55,8 @@ class Uses:
 
     def known(self) -> dict[Place, tuple[Place, ...]]:
         """For each parameter that is used in known ways only, the places of it that are used."""
+        if self.seen.hidden:
+            return {}
         blind = {use.place for number, use in enumerate(self.seen.uses) if number not in self.axes}
         found = {}
         for parameter in self.parameters:
@@ -66,13 +68,15 @@ class Uses:
 
     def positions(self, place: Place) -> int | None:
         """The number of positions of a row that a layer is used at, as pixels or tokens; None if it is not known."""
-        a, _ = lengths(place, self.seen.vectors.get(place, False))
+        if place not in self.seen.vectors:
+            return None
+        a, _ = lengths(place, self.seen.vectors[place])
         sizes = [prod(use.shape) // (MORE * a) for use in self.seen.uses if use.place == place]
         return max(1, *sizes, len(sizes)) if sizes else None
 
     def used(self, parameter: Place) -> bool:
-        """Whether any call of torch used a parameter."""
-        return any(_meet(place, parameter) for place in (*self.seen.vectors, *self.seen.untapped))
+        """Whether any call of torch used a parameter, as far as that can be seen."""
+        return self.seen.hidden or any(_meet(place, parameter) for place in (*self.seen.vectors, *self.seen.untapped))
 
 
 def found_uses(network: Network, few: Inputs, parameters: tuple[Place, ...]) -> Uses:

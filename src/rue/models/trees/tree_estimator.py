@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.arrays import Whole
-from rue.core.concepts import Facts, Response
+from rue.core.boundary import Response
+from rue.core.concepts import Facts
 from rue.core.errors import DataError, ModelError, OpaqueError, RueError
 from rue.core.labels import label_codes
 from rue.core.model import Model

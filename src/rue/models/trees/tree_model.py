@@ -56,6 +56,9 @@ class TreeCore:
     sketched: ClassVar[None] = None
     ridge: ClassVar[None] = None
     eigenbases: ClassVar[None] = None
+    few_outputs: ClassVar[None] = None
+    gradient_products: ClassVar[None] = None
+    by_layer: ClassVar[None] = None
 
     ensemble: BoostedTrees
     theta: Tensor = field(repr=False)
