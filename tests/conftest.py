@@ -26,7 +26,9 @@ JOBS = {
         "paper/test_results.py",
         "paper/test_shift.py",
         "test_datasets.py",
+        "test_faithful.py",
         "test_practice.py",
+        "test_rivals.py",
     ),
     "training": (
         "laws/test_integrated_laws.py",

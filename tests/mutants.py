@@ -105,7 +105,7 @@ EQUIVALENT: tuple[tuple[str, str, str, str], ...] = (
     ("core/curvature.py", "irregular = torch.randn(d, generator=generator(0)", "1", "another seed of a probe"),
     ("core/derivatives.py", "is_grads_batched=True", "False", "torch raises, and the loop gives the same numbers"),
     ("core/chunks.py", "row < WIDE_ROW_BYTES", "[<>]=", "the size of a chunk"),
-    ("core/derivatives.py", "k if k <= FEW else 1", "<", "the size of a chunk"),
+    ("core/derivatives.py", "many = k > FEW and not", ">=", "the size of a chunk"),
     (
         "core/derivatives.py",
         "vmap(pull, in_dims=(None, 0, 0))",

@@ -146,6 +146,56 @@ class Adapted(nn.Module):
         return self.base(x) + 0.5 * self.up(self.down(x))
 
 
+class Shortcut(nn.Module):
+    """A block as torchvision writes them: ReLU in place, and the shortcut added in place."""
+
+    def __init__(self, entering, leaving, stride, norm):
+        super().__init__()
+        self.first = nn.Conv2d(entering, leaving, 3, stride, padding=1, bias=False)
+        self.second = nn.Conv2d(leaving, leaving, 3, padding=1, bias=False)
+        self.norms = nn.ModuleList([norm(leaving), norm(leaving)])
+        self.relu = nn.ReLU(inplace=True)
+        short = nn.Sequential(nn.Conv2d(entering, leaving, 1, stride, bias=False), norm(leaving))
+        self.short = nn.Identity() if stride == 1 else short
+
+    def forward(self, x):
+        identity = self.short(x)
+        out = self.norms[1](self.second(self.relu(self.norms[0](self.first(x)))))
+        out += identity
+        return self.relu(out)
+
+
+class Residual(nn.Module):
+    """A residual network with everything computed in place that torchvision's have."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), norm(4), nn.ReLU(inplace=True))
+        self.blocks = nn.Sequential(Shortcut(4, 4, 1, norm), Shortcut(4, 6, 2, norm))
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(torch.flatten(functional.adaptive_avg_pool2d(self.blocks(self.stem(x)), 1), 1))
+
+
+class InPlace(nn.Module):
+    """Parameters added and multiplied in place, without taking what that returns, and parts that are written over."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+        self.scale, self.shift = nn.Parameter(torch.randn(6)), nn.Parameter(torch.randn(6))
+
+    def forward(self, x):
+        hidden = self.first(x)
+        hidden.mul_(self.scale).add_(self.shift)
+        hidden[:, :2] = 2 * hidden[:, 2:4]
+        hidden = functional.silu(self.second(hidden), inplace=True)
+        hidden *= self.scale
+        hidden.clamp_(min=-0.1)
+        return self.head(functional.leaky_relu_(hidden))
+
+
 def numbers(*shape):
     return lambda: torch.randn(ROWS, *shape)
 
@@ -182,6 +232,9 @@ CASES = {
     "cells": (Cells, numbers(5, 4)),
     "rows and positions joined": (Joined, numbers(5, 4)),
     "adapters": (Adapted, numbers(4)),
+    "batch norms, in place": (lambda: Residual(nn.BatchNorm2d), numbers(3, 8, 8)),
+    "group norms, in place": (lambda: Residual(lambda width: nn.GroupNorm(2, width)), numbers(3, 8, 8)),
+    "parameters in place": (InPlace, numbers(4)),
 }
 WHOLE = {  # with the parameters whose gradients are taken whole
     "tied": (Tied, tokens, {"bend.weight"}),

@@ -130,7 +130,7 @@ def test_the_public_names_are_these():
     assert sorted(rue.__all__) == sorted(
         [
             *("CalibratedRUE", "RUE", "LinearRUE", "Laplace", "BootstrapSGD", "KernelDensity", "NearestNeighbours"),
-            *("ErrorForest", "ForestRUE", "Homoscedastic", "ClassifierRUE", "Confidence"),
+            *("ErrorForest", "FewerRows", "ForestRUE", "Homoscedastic", "ClassifierRUE", "Confidence"),
             *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
             *("Explanation", "Explanations"),
             *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),

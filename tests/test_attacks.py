@@ -11,6 +11,8 @@ from attacks.watched import comes_to_what_is_expected, each
 from snapshot import changed, module_picture
 
 PAGE = Path(__file__).parent.parent / "docs" / "bad-inputs.md"
+OWN = [attack for attack in page.ATTACKS if attack not in page.TRIALS]
+SOME = OWN[::5]  # in every run; all of them take minutes
 
 
 def test_the_list_is_long_says_nothing_twice_and_is_on_the_page():
@@ -22,8 +24,14 @@ def test_the_list_is_long_says_nothing_twice_and_is_on_the_page():
     assert text.count("**open** |") == len(page.OPEN)
 
 
-@each([attack for attack in page.ATTACKS if attack not in page.TRIALS])
+@each(SOME)
 def test_an_attack_comes_to_what_is_expected(attack, monkeypatch):
+    comes_to_what_is_expected(attack, monkeypatch)
+
+
+@pytest.mark.slow
+@each([attack for attack in OWN if attack not in SOME])
+def test_any_other_attack_does_so_too(attack, monkeypatch):
     comes_to_what_is_expected(attack, monkeypatch)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import rue
 from rue.core.errors import SettingError, WriteError
@@ -97,6 +98,19 @@ def test_what_was_kept_of_another_sketch_is_not_taken(tmp_path, read, other):
     assert sum(read.rows) >= 100
 
 
+def test_a_fit_that_is_done_leaves_the_parts_of_others(tmp_path, read):
+    stopped(tmp_path)
+    kept = {path.name for path in tmp_path.rglob("*.npy")}
+    with rue.checkpoint(tmp_path):
+        fitted(100, seed=1)
+    assert {path.name for path in tmp_path.rglob("*.npy")} == kept
+    read.rows.clear()
+    with rue.checkpoint(tmp_path):
+        fitted(100)
+    assert sum(read.rows) < 100  # only those audited, and a few that tell the number of outputs
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_damaged_part_is_computed_again(tmp_path, read):
     wanted = fitted(100)
     stopped(tmp_path)
@@ -123,6 +137,24 @@ def test_what_another_forward_pass_gave_is_not_taken(tmp_path, monkeypatch):
     wanted = fitted(100)
     with rue.checkpoint(tmp_path):
         np.testing.assert_array_equal(fitted(100), wanted)
+
+
+def tanh_of_large(_, x):
+    return torch.where(x.amax((1, 2, 3), keepdim=True) > 3, x.tanh(), functional.silu(x))
+
+
+def test_a_forward_pass_that_changed_for_some_rows_alone_is_noticed(tmp_path, monkeypatch):
+    stopped(tmp_path)
+    monkeypatch.setattr(nn.SiLU, "forward", tanh_of_large)
+    wanted = fitted(100)
+    with rue.checkpoint(tmp_path):
+        np.testing.assert_array_equal(fitted(100), wanted)
+
+
+def test_an_interruption_before_anything_is_kept_does_not_say_how_to_go_on(tmp_path):
+    with pytest.raises(KeyboardInterrupt) as stop, rue.checkpoint(tmp_path):
+        raise KeyboardInterrupt
+    assert not getattr(stop.value, "__notes__", [])
 
 
 def test_rows_that_do_not_fit_in_memory_are_read_from_the_disk(tmp_path, read, monkeypatch):

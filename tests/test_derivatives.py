@@ -317,7 +317,7 @@ def test_a_hessian_from_many_blocks_is_the_oracles(monkeypatch, name, vectors):
     case = cases.CASES[name]()
     model, rows = bound(case, weights_of(case))
     monkeypatch.setattr("rue.core.curvature.VECTORS", vectors)
-    monkeypatch.setattr("rue.core.derivatives.VECTORS", vectors)
+    monkeypatch.setattr("rue.core.products.VECTORS", vectors)
     found = rue.curvature.Hessian().at(model, rows).dense()
     expected = oracles.hessian(case.module, case.row_loss, case.X, case.y, case.l2, weights_of(case))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
@@ -345,3 +345,12 @@ def test_every_training_row_is_read_once_and_under_its_own_number(monkeypatch, p
         np.testing.assert_allclose(part.weight, weights_of(case)[numbers])
         np.testing.assert_allclose(derived, wanted[numbers], rtol=1e-9, atol=1e-12)
     assert seen == list(range(12))
+
+
+def test_as_many_rows_as_outputs_have_the_jacobians_of_each_alone():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.PReLU(4), torch.nn.Linear(4, 4)).double()
+    X = torch.randn(4, 3, dtype=torch.float64)
+    core = rue.wrap(net, loss="squared_error").core
+    found = derivatives.derived_jacobian(core, X)
+    np.testing.assert_allclose(found, oracles.output_jacobian(net, X), rtol=1e-9, atol=1e-12)

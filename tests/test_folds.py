@@ -68,6 +68,7 @@ def test_a_copy_without_each_row_gives_jackknife_plus():
     assert found.guarantee.startswith("guaranteed at least 60 %, usually 80 % or more")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folds", [4, 30])
 def test_cv_plus_covers_what_it_guarantees(folds):
     inside = []

@@ -427,7 +427,7 @@ def test_at_rest_the_refitted_tangent_is_the_model(rested):
     a, b = (auditor.assess.known.evidence for auditor in (one, other))
     np.testing.assert_allclose(b.prediction, a.prediction, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(b.slope, a.slope, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(b.rest.left.reach, a.rest.left.reach, rtol=1e-8)
+    np.testing.assert_allclose(b.rest.left.reach[:], a.rest.left.reach[:], rtol=1e-8)
     np.testing.assert_allclose(b.rest.left.fitted, a.rest.left.fitted, rtol=1e-8, atol=1e-8)
     new = 1.5 * table(20, p=2, seed=5)[0]
     np.testing.assert_allclose(other.audit(new).std, one.audit(new).std, rtol=1e-7)

@@ -9,9 +9,10 @@ from torch import nn
 import rue
 from rue.core import costs, memory
 from rue.core.plan import AuditSize, Rates
+from sketch_cases import Packed, made
 
 SIZE = AuditSize(n=500, units=500, d=3_000, k=2, m=100, itemsize=4)
-RATES = Rates(bound=0.1, forward=1e-5, gradient=1e-4, multiplication=1e-10, number=1e-9, sketch=None)
+RATES = Rates(bound=0.1, forward=1e-5, gradient=1e-4, looped=False, multiplication=1e-10, number=1e-9, sketch=None)
 
 
 def problem(width, n, k=1, l2=0.1):
@@ -34,7 +35,22 @@ def test_a_fit_takes_the_way_that_is_planned(width, n, k, solver, monkeypatch):
     assert plan.chosen.name == solver
     facts = rue.LinearRUE().fit(model, (X, y)).facts
     sketched = facts.get("projected_to") is not None
-    assert solver.startswith("Sketch" if sketched else facts["solver"])
+    assert facts["solver"].startswith("Sketch(size=1024" if sketched else solver.removesuffix("()"))
+
+
+@pytest.mark.filterwarnings("error:.*too many for an exact solve")
+def test_few_rows_of_a_network_whose_gradients_are_too_many_are_solved_exactly(monkeypatch):
+    monkeypatch.setattr("rue.core.solve.sketch.WORK", {"cpu": 1e9})  # a small sketch is probed, to be quick
+    monkeypatch.setattr("rue.core.solve.choice.NUMBERS", 10**6)
+    model, X, y = problem(100, 60, 3)
+    plan = rue.plan(model, (X, y), inputs=X[:5])
+    assert plan.chosen.name == "StreamedDual()"
+    assert plan.chosen.answer == "exact"
+    assert rue.LinearRUE().fit(model, (X, y)).facts["coordinates"] <= 60 * 3 + 1 + 3
+    monkeypatch.setattr("rue.methods.planning.MULTIPLICATIONS", {"cpu": 1e6})
+    slow = rue.plan(model, (X, y))
+    assert slow.chosen.name.startswith("Sketch")
+    assert "multiplications" in next(way.refused for way in slow.ways if way.name == "StreamedDual()")
 
 
 @pytest.mark.parametrize("column", ["bytes", "passes", "seconds_fit", "seconds_audit"])
@@ -63,7 +79,8 @@ def test_the_first_way_that_fits_in_memory_is_chosen():
     assert "needs" in less.ways[0].refused
     nothing = rue.plan(model, (X, y), memory=1000)
     assert nothing.chosen is None
-    assert "nothing is possible" in str(nothing)
+    assert "nothing is possible: the least memory is" in str(nothing)
+    assert "before any row is counted" in str(nothing)
 
 
 def test_a_limit_of_time_chooses_the_most_faithful_way_that_keeps_it():
@@ -72,6 +89,23 @@ def test_a_limit_of_time_chooses_the_most_faithful_way_that_keeps_it():
     hurried = rue.plan(model, (X, y), time=1e-6)
     assert hurried.chosen is None
     assert all("takes" in way.refused for way in hurried.ways)
+    soonest = min(way.seconds for way in hurried.ways)
+    assert f"the shortest of those that fit in memory takes {soonest:.2g} s" in hurried.why
+
+
+def test_inputs_that_the_model_cannot_take_are_refused():
+    model, X, y = problem(8, 40)
+    with pytest.raises(ModelError, match=r"could not take inputs of \(40, 3\)"):
+        rue.plan(model, (X, y), inputs=X[:, :3])
+
+
+def test_rows_whose_gradients_are_taken_one_by_one_are_said_to_be_so():
+    net, X = made(Packed, lambda: torch.randn(30, 5, 4))
+    plan = rue.plan(rue.wrap(net, loss="squared_error", l2=1.0), (X, net(X)[:, 0].detach() + X[:, 0, 0]), inputs=X)
+    assert all(way.row_by_row for way in plan.ways)
+    assert "row by row" in str(plan)
+    model, X, y = problem(8, 40)
+    assert not any(way.row_by_row for way in rue.plan(model, (X, y)).ways)
 
 
 @pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")

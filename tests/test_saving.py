@@ -76,7 +76,7 @@ for number in range(10**9):
 
 
 def test_a_killed_process_leaves_whole_files(tmp_path):
-    for wait in np.linspace(0.0, 0.05, 10):
+    for wait in np.linspace(0.0, 0.05, 5):
         saving = subprocess.Popen([sys.executable, "-c", SAVES, str(tmp_path)], stdout=subprocess.PIPE)
         saving.stdout.readline()
         time.sleep(wait)

@@ -202,6 +202,16 @@ def test_penalties_of_layers_are_kept_and_uneven_ones_refused():
         rue.LinearRUE(solver=every).fit(uneven, (X, y))
 
 
+def test_fewer_coordinates_than_tensors_are_refused_with_the_number_it_takes():
+    model, X, y, _ = ridge()
+    with pytest.raises(rue.errors.SettingError, match="size=2 is less than one coordinate for each") as refused:
+        rue.LinearRUE(solver=rue.solve.Sketch(2)).fit(model, (X, y))
+    enough = int(str(refused.value).split("at least ")[1].split()[0])
+    with pytest.warns(rue.errors.RueWarning, match="the rows tell about"):
+        facts = rue.LinearRUE(solver=rue.solve.Sketch(enough)).fit(model, (X, y)).facts
+    assert facts["projected_to"] <= enough
+
+
 def test_a_model_without_layers_is_refused():
     from lightgbm import LGBMRegressor
 
@@ -273,6 +283,7 @@ def test_of_followed_classes_the_derivatives_are_those_of_all_and_of_others_zero
     assert not bool(view.jacobian(X[:50])[~leading].any())
 
 
+@pytest.mark.filterwarnings("ignore:no l2 is stated:rue.errors.RueWarning")
 @pytest.mark.filterwarnings("ignore:the rows tell about:rue.errors.RueWarning")  # few coordinates are meant
 def test_a_network_that_is_too_large_is_read_once(digits, monkeypatch):
     net, X, y = digits

@@ -41,7 +41,14 @@ every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 def test_every_solver_is_held_to_these_laws_or_has_tests_of_its_own():
     public = {kind for kind in map(vars(rue.solve).get, rue.solve.__all__) if hasattr(kind, "factor")}
-    own = {rue.solve.Projection, rue.solve.Sketch, rue.solve.EKFAC}
+    own = {
+        rue.solve.Projection,
+        rue.solve.Sketch,
+        rue.solve.EKFAC,
+        rue.solve.StreamedDual,
+        rue.solve.Blocks,
+        rue.solve.LiSSA,
+    }
     assert public == {type(solver) for solver in SOLVERS.values()} | own
 
 

@@ -133,17 +133,6 @@ def test_training_ends_after_the_first_pass_that_gains_too_little(factor):
     assert ended == (4 if factor > 1 else 5)
 
 
-class Branching(nn.Module):
-    """Looks at its data to decide what to do."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(2, 1)
-
-    def forward(self, x):
-        return torch.cat([self.linear(row)[None] * (2 if row[0] > 0 else 1) for row in x])
-
-
 @pytest.fixture
 def fell_back(monkeypatch):
     """The calls of the loop that takes over."""
@@ -155,7 +144,7 @@ def fell_back(monkeypatch):
 def test_a_network_that_cannot_be_vectorised_is_trained_by_itself(fell_back):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        nets = [[Branching().double()] for _ in range(2)]
+        nets = [[cases.Branching().double()] for _ in range(2)]
     (X, y), recipe = rows(2, 7), Adam(3, 3, 0.05)
     found = together(nets, X, y, recipe, [1, 4], l2=0.2)
     for i, seed in enumerate([1, 4]):
@@ -163,15 +152,26 @@ def test_a_network_that_cannot_be_vectorised_is_trained_by_itself(fell_back):
     assert fell_back
 
 
-def test_a_recurrent_network_is_trained_in_other_processes(fell_back):
-    case, recipe = cases.recurrent(), Adam(2, 5, 0.02)
-    X, y = case.X[None].repeat(2, 1, 1), case.y[None, :, None].repeat(2, 1, 1)
-    found = together([[case.module, case.module]] * 2, X, y, recipe, [1, 4], l2=0.2, workers=2)
+def test_what_cannot_be_vectorised_is_trained_in_other_processes(fell_back):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        net = cases.Branching().double()
+    (X, y), recipe = rows(2, 7), Adam(2, 5, 0.02)
+    found = together([[net, net]] * 2, X, y, recipe, [1, 4], l2=0.2, workers=2)
     for i, seed in enumerate([1, 4]):
-        alone = plainly(case.module, case.X, case.y, recipe, seed, l2=0.2)
+        alone = plainly(net, X[i], y[i], recipe, seed, l2=0.2)
         for j in range(2):
             np.testing.assert_allclose(found[i, j], alone, **CLOSE)
     assert fell_back
+
+
+def test_recurrent_networks_are_trained_at_once(fell_back):
+    case, recipe = cases.recurrent(), Adam(2, 5, 0.02)
+    X, y = case.X[None].repeat(2, 1, 1), case.y[None, :, None].repeat(2, 1, 1)
+    found = together([[case.module]] * 2, X, y, recipe, [1, 4], l2=0.2)
+    for i, seed in enumerate([1, 4]):
+        np.testing.assert_allclose(found[i, 0], plainly(case.module, case.X, case.y, recipe, seed, l2=0.2), **CLOSE)
+    assert not fell_back
 
 
 def test_both_ways_of_training_agree_also_in_what_they_draw(monkeypatch):

@@ -201,7 +201,7 @@ def test_figure_1_needs_no_data(monkeypatch, tmp_path):
     assert (tmp_path / "figure1.svg").exists()
 
 
-@pytest.mark.parametrize("write", [1, 6])
+@pytest.mark.parametrize("write", [pytest.param(1, marks=pytest.mark.slow), 6])
 def test_a_run_killed_while_it_writes_ends_as_if_it_had_not_been(finished, tmp_path, write):
     out, _ = finished
     script = [sys.executable, str(HERE / "small_run.py"), str(tmp_path), "figure2"]

@@ -2,12 +2,11 @@
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from rue.core.errors import SettingError, WriteError
 from rue.core.files import write_whole
-from rue.core.nested import leaves, take
+from rue.core.nested import leaves
 
 ENDING = ".rue-checkpoint"
 DIGEST = 16  # bytes of a checksum, before the numbers of a part
@@ -45,8 +44,8 @@ class Identified(Protocol):
 def checkpoint(folder: str | Path) -> Iterator[None]:
     """Keep in a folder what the fits inside this block compute of large networks' training rows, until they are done.
 
-    After a crash or Ctrl-C, the same lines run again go on where they were stopped, and give the same bits. What was
-    kept is removed once the block ends.
+    After a crash or Ctrl-C, the same lines run again go on where they were stopped, and give the same bits. What they
+    kept is removed once the block ends; parts of other fits in the same folder stay.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder, checkpoint(folder):
@@ -57,14 +56,15 @@ def checkpoint(folder: str | Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        error.add_note(
-            f"rue: {shards.count()} parts of the training rows are kept in {str(shards.folder)!r}; run the same lines "
-            "again to go on there, or remove the folder"
-        )
+        if shards.count():
+            error.add_note(
+                f"rue: {shards.count()} parts of the training rows are kept in {str(shards.folder)!r}; run the same "
+                "lines again to go on there, or remove the folder"
+            )
         raise
     finally:
         _open.reset(token)
-    rmtree(shards.folder, ignore_errors=True)
+    shards.remove()
 
 
 def restored(kind: str, model: object, inputs: Any, make: Callable[[], Tensor]) -> Tensor:
@@ -81,6 +81,7 @@ class _Shards:
 
     folder: Path
     prints: dict[int, tuple[object, bytes]] = field(default_factory=dict)  # of models, by their id
+    used: set[Path] = field(default_factory=set)  # files that were read or written
 
     def of(self, kind: str, model: Identified, inputs: Any, make: Callable[[], Tensor]) -> Tensor:
         found = blake2b(self._print(model), digest_size=16)
@@ -88,9 +89,10 @@ class _Shards:
             found.update(f"{tuple(leaf.shape)} {leaf.dtype}".encode())
             found.update(leaf.detach().cpu().contiguous().numpy().data)
         with torch.no_grad():  # a forward pass may have changed while no parameter has
-            few = model.predict(model.theta, take(inputs, slice(0, 2)))
-        found.update(few.cpu().contiguous().numpy().data)
+            predicted = model.predict(model.theta, inputs)
+        found.update(predicted.cpu().contiguous().numpy().data)
         path = self.folder / f"{kind}-{found.hexdigest()}.npy"
+        self.used.add(path)
         try:
             stored = torch.from_numpy(_unpacked(path.read_bytes()))
         except (OSError, ValueError, EOFError):  # not there yet, or damaged
@@ -102,7 +104,14 @@ class _Shards:
 
     def count(self) -> int:
         """The number of parts whose Jacobians are kept."""
-        return len(list(self.folder.glob("Jacobian-*.npy")))
+        return sum(path.name.startswith("Jacobian-") and path.exists() for path in self.used)
+
+    def remove(self) -> None:
+        """Remove the parts of these fits, and the folder where nothing else is in it."""
+        with suppress(OSError):
+            for path in self.used:
+                path.unlink(missing_ok=True)
+            self.folder.rmdir()
 
     def _print(self, model: Identified) -> bytes:
         if id(model) not in self.prints:
@@ -115,7 +124,7 @@ class _Shards:
 
 def _opened(folder: str | Path) -> Path:
     """The folder of our own inside the given one, which is made where it is missing."""
-    if not isinstance(folder, str | Path):
+    if not isinstance(folder, str | Path) or folder == "":
         raise SettingError(f"checkpoint takes the path of a folder, got {folder!r}")
     own = Path(folder) / ENDING
     try:

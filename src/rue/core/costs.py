@@ -6,6 +6,7 @@ resampled gradients; for every audited row a product with those. What a calibrat
 
 from dataclasses import replace
 
+from rue.core.chunks import CHUNK_BYTES
 from rue.core.concepts import Solver
 from rue.core.errors import ResourceError
 from rue.core.memory import MOST, OF_SKETCH, SHARE
@@ -16,6 +17,7 @@ from rue.core.solve.dense import Cholesky
 from rue.core.solve.dual import Dual
 from rue.core.solve.projection import Projection
 from rue.core.solve.sketch import Sketch, down_from
+from rue.core.solve.streamed_dual import StreamedDual
 
 FLOAT = 8  # bytes of a float64
 LEAN = 7  # vectors of all parameters that are in memory at once while a network is admitted and sketched
@@ -28,12 +30,21 @@ SMALLEST = 1024  # coordinates of the leanest sketch
 KEPT = {4096: ".92 to .995", 2048: ".80 to .99", 1024: ".65 to .98"}  # docs/large-networks.md
 
 
-def every(size: AuditSize, memory: int, rates: Rates | None, largest: Sketch | None) -> list[Way]:
-    """Every way with its cost, exact ones first; sketches up to the `largest`, or a projection where it is None."""
+def every(
+    size: AuditSize, memory: int, rates: Rates | None, largest: Sketch | None, streamed: int | None = None
+) -> list[Way]:
+    """Every way with its cost, exact ones first; sketches up to the `largest`, or a projection where it is None.
+
+    `streamed` are the numbers of a gradient that are held while gradients are multiplied layer by layer, if they can.
+    """
     exact = [dense(size, rates, memory), dual(size, rates, memory)]
     if prefers_dual(size.d, size.n * size.k):
         exact.reverse()
-    ways = [*exact, iterated(size, rates)]
+    ways = [
+        *exact,
+        *([] if streamed is None else [streamed_dual(size, rates, memory, streamed)]),
+        iterated(size, rates),
+    ]
     if largest is None:
         ways.append(projection(size, rates, memory, Projection()))
     else:
@@ -45,7 +56,7 @@ def hopeless(d: int, itemsize: int, memory: int) -> Plan | None:
     """A plan without a possible way where the parameters alone are too many; None for any other model."""
     if LEAN * itemsize * d <= memory:
         return None
-    size = AuditSize(2, 2, d, 1, 0, itemsize)
+    size = AuditSize(0, 0, d, 1, 0, itemsize)
     return planned(size, memory, None, every(size, memory, None, Sketch(SMALLEST)))
 
 
@@ -85,6 +96,25 @@ def dual(size: AuditSize, rates: Rates | None, memory: int) -> Way:
     return _exact(Dual(), used, passes, fit, _audit(size, size.d, rates.gradient, rates))
 
 
+def streamed_dual(size: AuditSize, rates: Rates | None, memory: int, numbers: int) -> Way:
+    """The matrix of all outputs of all rows, from `numbers` of each gradient, in as many turns as memory asks for."""
+    rows = size.n * size.k
+    held = size.itemsize * rows * numbers
+    passes = max(1.0, 4 * held / memory)
+    layers = 0 if rates is None or rates.sketch is None else rates.sketch.held
+    used = max(min(held, memory // 4) + layers, FLOAT * 6 * rows**2) + FLOAT * 2 * rows**2
+    used += 4 * WORKING + LEAN * size.itemsize * size.d
+    if rates is None:
+        return replace(_exact(StreamedDual(), used, passes, None, None), whole=False)
+    row, product = rates.forward * (1 + 2 * size.k), numbers * rates.multiplication
+    work = EIGEN * rows**3 * rates.multiplication + rows**2 * product / 2 + _solving(size, rows) * rates.multiplication
+    fit = rates.bound + size.n * (passes * row + 3 * rates.forward) + work
+    again = -(-size.m * FLOAT * size.k * rows // CHUNK_BYTES)  # times that training rows are read for audited ones
+    audit = passes * (again * size.n + size.m) * row + size.m * size.k * rows * product
+    audit += _audit(size, rows, 0.0, rates)
+    return replace(_exact(StreamedDual(), used, passes, fit, audit), whole=False)
+
+
 def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) -> Way:
     """The matrix of a few coordinates."""
     p = min(solver.size, size.d)
@@ -101,7 +131,7 @@ def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) ->
         keeps = ".76 to .99"
     else:
         keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
-    answer = "exact" if p == size.d else f"correlation {keeps} with exact ranks"
+    answer = f"correlation {keeps} with exact ranks"
     if rates is None or rates.sketch is None:
         return Way(name, solver, answer, used, passes, None, None)
     share = p / min(rates.sketch.size, size.d)

@@ -27,6 +27,7 @@ class Rates(NamedTuple):
     bound: float  # to read the data and admit the model, once
     forward: float  # a forward pass of one row
     gradient: float  # all gradients of one row
+    looped: bool  # gradients are taken row by row
     multiplication: float  # one multiplication and addition in a large product of matrices, float64
     number: float  # one float64 number in new memory
     sketch: "SketchRates | None"  # None where none can be made
@@ -38,6 +39,7 @@ class SketchRates(NamedTuple):
     size: int  # coordinates
     drawn: float  # to draw its coordinates and to try them
     row: float  # the coordinates of one row
+    looped: bool  # gradients of some parameters are taken row by row
     held: int  # bytes of hidden layers that are in memory at once
 
 
@@ -54,6 +56,7 @@ class Way:
     seconds_audit: float | None
     whole: bool = False  # it solves for all parameters at once
     refused: str | None = None  # why it is not possible; None where it is
+    row_by_row: bool = False  # gradients of several rows cannot be taken together, which the seconds include
 
     @property
     def seconds(self) -> float | None:
@@ -63,7 +66,17 @@ class Way:
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""
         times = [_duration(value) for value in (self.seconds_fit, self.seconds_audit)]
-        return (self.name, self.answer, in_words(self.bytes), f"{self.passes:.3g}", *times, self.refused or "")
+        return (
+            self.name,
+            self.answer,
+            in_words(self.bytes),
+            f"{self.passes:.3g}",
+            *times,
+            self.refused or self._remark(),
+        )
+
+    def _remark(self) -> str:
+        return "row by row: torch cannot take gradients of several rows together" if self.row_by_row else ""
 
 
 @dataclass(frozen=True)
@@ -87,10 +100,12 @@ class Plan:
         marks = ["  ", *("* " if way is self.chosen else "  " for way in self.ways)]
         size = self.size
         limit = "" if self.time is None else f" and {_duration(self.time)}"
+        counts = f"{size.n:,} training rows, {size.d:,} parameters, {size.k} outputs, {size.m:,} rows to audit"
+        if size.n == 0:
+            counts = f"{size.d:,} parameters, before any row is counted"
         return "\n".join(
             [
-                f"{size.n:,} training rows, {size.d:,} parameters, {size.k} outputs, {size.m:,} rows to audit; "
-                f"{in_words(self.memory)} of memory{limit}",
+                f"{counts}; {in_words(self.memory)} of memory{limit}",
                 *(mark + line for mark, line in zip(marks, lines, strict=True)),
                 self.why,
             ]
@@ -107,6 +122,7 @@ class Plan:
                 "seconds_fit": way.seconds_fit,
                 "seconds_audit": way.seconds_audit,
                 "refused": way.refused,
+                "row_by_row": way.row_by_row,
                 "chosen": way is self.chosen,
             }
             for way in self.ways
@@ -121,12 +137,24 @@ def planned(size: AuditSize, memory: int, time: float | None, ways: Sequence[Way
         first = "the only one" if sum(way.refused is None for way in ways) == 1 else "the most faithful"
         why = f"{chosen.name} is chosen: {first} of those that are possible here"
     else:
-        least = min(ways, key=lambda way: way.bytes)
-        why = (
-            f"nothing is possible: the least memory is {in_words(least.bytes)}, for {least.name}; audit fewer "
-            'parameters (select="head.*" takes those of the last layer alone), give more memory or time, or fewer rows'
-        )
+        why = f"nothing is possible: {_lacking(ways, memory, time)}"
     return Plan(size, memory, time, tuple(ways), chosen, why)
+
+
+def _lacking(ways: Sequence[Way], memory: int, time: float | None) -> str:
+    """What there is too little of, how much is needed, and what to do."""
+    fewer = "audit fewer parameters (select= takes names of net.named_parameters(), as those of its last layer)"
+    inside = [way for way in ways if way.bytes <= memory]
+    if not inside:
+        least = min(ways, key=lambda way: way.bytes)
+        return f"the least memory is {in_words(least.bytes)}, for {least.name}; {fewer}, or give more memory"
+    if time is None:
+        return f"{inside[0].name} is possible if you ask for it: hand solver={inside[0].name} to the method, or {fewer}"
+    soonest = min(inside, key=lambda way: way.seconds or 0.0)
+    return (
+        f"the shortest of those that fit in memory takes {_duration(soonest.seconds)}, {soonest.name}; give more time, "
+        f"fewer rows, or {fewer}"
+    )
 
 
 def in_words(count: float) -> str:

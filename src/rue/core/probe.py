@@ -12,6 +12,7 @@ from rue.core.concepts import Inputs, TrainedObjective, TrainingSet
 from rue.core.derivatives import derived_jacobian, outputs
 from rue.core.nested import leaves, take
 from rue.core.plan import Rates, SketchRates
+from rue.core.row_by_row import noticed
 from rue.core.solve.sketch import Sketch
 
 ENOUGH = 0.2  # seconds after which nothing is repeated
@@ -36,13 +37,14 @@ def probe(core: TrainedObjective, data: TrainingSet, bound: float, sketch: Sketc
     k = outputs(core, take(few, slice(0, 2))).shape[1]
     fewer = max(1, min(count, NUMBERS // (k * core.theta.numel())))
     gradient = BACKWARD * k * forward
-    if k * core.theta.numel() <= NUMBERS:
-        gradient = _seconds(lambda: _exact(core, take(few, slice(0, fewer))), device) / fewer
+    with noticed() as loops:
+        if k * core.theta.numel() <= NUMBERS:
+            gradient = _seconds(lambda: _exact(core, take(few, slice(0, fewer))), device) / fewer
     sketched = None if sketch is None else _sketch_rates(core, few, data.n, k, sketch)
     matrix = torch.randn(WIDE, WIDE, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(device)
     product = _seconds(lambda: matrix @ matrix, device) / WIDE**3
     number = _seconds(lambda: torch.ones(FRESH, dtype=torch.float64, device=device).add_(1), device) / FRESH
-    return Rates(bound, forward, gradient, product, number, sketched)
+    return Rates(bound, forward, gradient, loops.gradients > 0, product, number, sketched)
 
 
 def _exact(core: TrainedObjective, inputs: Inputs) -> Tensor:
@@ -55,9 +57,10 @@ def _sketch_rates(core: TrainedObjective, few: Inputs, n: int, k: int, sketch: S
     coordinates = core.sketched(few, sketch.size, sketch.seed)
     drawn = time.perf_counter() - start
     likeliest = None if sketch.followed is None else outputs(core, few).topk(sketch.followed, dim=1).indices
-    row = _seconds(lambda: coordinates.jacobian(few, likeliest), core.theta.device) / len(leaves(few)[0])
+    with noticed() as loops:
+        row = _seconds(lambda: coordinates.jacobian(few, likeliest), core.theta.device) / len(leaves(few)[0])
     held = coordinates.held(min(n, rows_of(k * coordinates.size, core.theta.device)))
-    return SketchRates(sketch.size, drawn, row, int(HELD * held))
+    return SketchRates(sketch.size, drawn, row, loops.gradients > 0, int(HELD * held))
 
 
 def _seconds(do: Callable[[], Any], device: torch.device) -> float:

@@ -9,6 +9,7 @@ from rue.methods.calibrated_rue import CalibratedRUE
 from rue.methods.classifier_rue import ClassifierRUE
 from rue.methods.confidence import Confidence
 from rue.methods.error_forest import ErrorForest
+from rue.methods.fewer_rows import FewerRows
 from rue.methods.forest_rue import ForestRUE
 from rue.methods.homoscedastic import Homoscedastic
 from rue.methods.kernel_density import KernelDensity
@@ -47,6 +48,7 @@ __all__ = [
     "ClassifierRUE",
     "Confidence",
     "ErrorForest",
+    "FewerRows",
     "ForestRUE",
     "Homoscedastic",
     "KernelDensity",

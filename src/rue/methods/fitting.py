@@ -27,8 +27,8 @@ from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
 from rue.checks.at_fit import DRAWS, warnings_at_fit
 from rue.checks.subject import Subject
 from rue.core.arrays import Array
-from rue.core.concepts import CurvatureRule, Damping, Facts, Resampler, Solver
-from rue.core.curvature import GaussNewton
+from rue.core.concepts import CurvatureRule, Damping, Facts, Resampler, Solver, TrainingSet
+from rue.core.curvature import GaussNewton, Hessian
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import CrowdedWarning, ModelError, NumericalError, RueWarning, SettingError
 from rue.core.influence import Meat
@@ -36,8 +36,10 @@ from rue.core.memory import derivatives_kept
 from rue.core.model import Model
 from rue.core.nested import take
 from rue.core.resample import untouched
+from rue.core.row_by_row import Loops, noticed
 from rue.core.solve.choice import WANTED, Inverted, check_parts, invert
-from rue.core.solve.sketch import coarse
+from rue.core.solve.sketch import coarse, unfollowed
+from rue.core.solve.streamed_dual import StreamedDual
 from rue.data.cells import SeenCells
 from rue.data.rows import Rows, training_rows
 from rue.explain.gradients import GradientLens
@@ -89,9 +91,17 @@ class Fitting:
     data: Rows
     started: float
     warned: list[str] = field(default_factory=list)  # the warnings so far
+    loops: Loops = field(default_factory=Loops)  # gradients that were taken row by row
+    solver: Solver | None = None  # given, or planned for a large model
 
-    def invert(self, curvature: CurvatureRule, damping: Damping | None, solver: Solver | None) -> Inverted:
-        """Damp and factor the curvature; warn where a singular one had to be damped."""
+    def invert(
+        self,
+        curvature: CurvatureRule,
+        damping: Damping | None,
+        solver: Solver | None,
+        data: TrainingSet | None = None,
+    ) -> Inverted:
+        """Damp and factor the curvature of all rows, or of `data`; warn where a singular one had to be damped."""
         if not self.model.family.gradients:
             raise ModelError(
                 "a model that is known by its predictions alone has no gradients and no curvature",
@@ -99,9 +109,33 @@ class Fitting:
             )
         if not self.model.family.joint:
             raise ModelError("a forest minimises no one objective, so that it has no curvature", "use ForestRUE()")
-        inverted = invert(curvature.at(self.model, self.data), damping, solver)
+        inverted = invert(curvature.at(self.model, self.data if data is None else data), damping, solver)
         self._warn(inverted.damped.warning)
         return inverted
+
+    def refuse_second_derivatives(self) -> None:
+        """Raise where the Hessian is asked for of a model whose gradients alone are read."""
+        if self.model.family.straight and isinstance(self.settings.curvature, Hessian):
+            raise SettingError(
+                f"solver={self.solver!r} reads gradients off layers and no second derivatives, so that there is no "
+                "Hessian; give curvature=rue.curvature.GaussNewton(), or solver=rue.solve.Projection()"
+            )
+
+    def warn_of_metric(self) -> None:
+        """Warn where a penalty will be searched in coordinates that weigh the parameters otherwise than they do."""
+        family, settings = self.model.family, self.settings
+        other = family.projected or family.turned
+        if other and not self.model.objective.stated and settings.damping is None and settings.curvature is not None:
+            self._warn(
+                f"no l2 is stated, so that a penalty is searched, in the {self.model.theta.numel()} coordinates of "
+                f"{self.solver!r}: it weighs parameters otherwise than an exact solve does, and std may differ from "
+                "an exact one by a factor; give rue.wrap the l2 of training where its size matters"
+            )
+
+    def warn_of_sketch(self, solved: Solved) -> None:
+        """Warn where a sketch keeps too little of the rows, or follows too few classes."""
+        self._warn(coarse(solved.objective, solved.inverted.inverse, solved.inverted.damped.value))
+        self._warn(unfollowed(solved.objective, self.data))
 
     def _warn(self, text: str | None, kind: type[RueWarning] = RueWarning) -> None:
         """Warn, and keep the warning for the audit's facts."""
@@ -183,7 +217,7 @@ class Fitting:
         settings = self.settings
         inverted = None if solved is None else solved.inverted
         if solved is not None:
-            self._warn(coarse(solved.objective, solved.inverted.inverse, solved.inverted.damped.value))
+            self.warn_of_sketch(solved)
         subject = Subject(
             self.model,
             self.data,
@@ -201,6 +235,7 @@ class Fitting:
             inverse = solved.inverted.inverse
             lens = GradientLens(solved.objective, self.data, inverse, settings.resampler, settings.meat)
         fingerprint = self._fingerprint()
+        self._warn(self.loops.warning())
         return Auditor(
             method=type(self.method).__name__,
             model=self.model,
@@ -243,6 +278,8 @@ class Fitting:
             "damping": None,
             "residual": None if solved is None else solved.residual,
             **own,
+            **({} if self.solver is None or self.model.behind is None else {"solver": repr(self.solver)}),
+            **({"row_by_row": self.loops.gradients} if self.loops.gradients else {}),
             "seconds_fit": time.perf_counter() - self.started,
             "warnings": tuple(self.warned),
         }
@@ -264,7 +301,7 @@ def fitting(
         started = time.perf_counter()
         rows, bound = training_rows(data, model)
         solver, warned = settings.solver, []
-        if solver is None and project and (solver := solver_for(bound, rows)) is not None:
+        if solver is None and project and (solver := solver_for(bound, rows)) not in (None, StreamedDual()):
             warned.append(
                 f"{bound.theta.numel()} parameters and {rows.n} rows are too many for an exact solve: the audit looks "
                 f"along directions of the gradients alone, as with solver={solver!r}; give a larger one for more digits"
@@ -273,9 +310,12 @@ def fitting(
         if model.held_fixed is not None:
             warned.append(model.held_fixed)
             warnings.warn(model.held_fixed, RueWarning, stacklevel=4)
-        with derivatives_kept(rows):
+        with derivatives_kept(rows), noticed() as loops:
             audited = bound if solver is None else bound.seen_by(solver, rows, diagonal)
-            yield Fitting(method, settings, audited, rows, started, warned)
+            fit = Fitting(method, settings, audited, rows, started, warned, loops, solver)
+            fit.refuse_second_derivatives()
+            fit.warn_of_metric()
+            yield fit
 
 
 def left_out_noise(slope: Array, weight: Array) -> Array:

@@ -13,13 +13,13 @@ from rue.auditing.trained import Solved
 from rue.calibrate.left_out.sources import rested_tangent
 from rue.core.concepts import CurvatureRule, Damping, Facts, Inputs, Inverse, Objective, Resampler, Solver, TrainingSet
 from rue.core.curvature import GaussNewton
-from rue.core.derivatives import jacobian, outputs
+from rue.core.derivatives import followed, jacobian, outputs
 from rue.core.errors import SettingError
 from rue.core.influence import Meat, influence, pull_root, pull_root_fits
 from rue.core.model import Model
 from rue.core.resample import Multinomial, spread
 from rue.core.solve.choice import Inverted
-from rue.methods.diagonal_spread import DiagonalSpread, refuse_what_needs_rows
+from rue.methods.diagonal_spread import BlockSpread, DiagonalSpread, coarse_spread, refuse_what_needs_rows
 from rue.methods.fitting import Fitting, fitting
 
 MEANING = Meaning(
@@ -59,7 +59,7 @@ class LinearRUE:
         refitted with the penalty that has the least left-out loss.
         """
         with fitting(self, model, data, project=True, diagonal=True) as fit:
-            if fit.model.family.diagonal:
+            if fit.model.family.diagonal or fit.model.family.blocks:
                 return fit.auditor(*self._diagonal(fit))
             rest, inverted, facts = self._rest(fit)
             if not pull_root_fits(rest, fit.data):
@@ -69,11 +69,11 @@ class LinearRUE:
             steps, residual = inverted.inverse.solve(root)
             return fit.auditor(LinearSpread(steps), facts, solved=Solved(inverted, rest, residual))
 
-    def _diagonal(self, fit: Fitting) -> tuple[DiagonalSpread, Facts]:
+    def _diagonal(self, fit: Fitting) -> tuple[DiagonalSpread | BlockSpread, Facts]:
         """The spread of parameters that count as independent; no influence of single rows is kept."""
         refuse_what_needs_rows(fit.model, self.meat, self.damping is not None)
         inverted = fit.invert(self.curvature, self.damping, self.solver)
-        return DiagonalSpread.of(fit.model, fit.data, self.resampler, inverted.inverse), inverted.describe()
+        return coarse_spread(fit.model, fit.data, self.resampler, inverted.inverse), inverted.describe()
 
     def _rest(self, fit: Fitting) -> tuple[Objective, Inverted, Facts]:
         """The objective with zero gradient on these rows: the model's if its penalty is known, else a tangent's."""
@@ -99,8 +99,9 @@ class LinearSpread:
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Push the parameters' covariance through the Jacobian."""
-        moved = jacobian(model, inputs).double() @ self.steps.T  # (c, k, r)
-        return Assessment(outputs(model, inputs), torch.einsum("cir,cjr->cij", moved, moved))
+        rows = followed(model, inputs)
+        moved = rows.values.double() @ self.steps.T  # (c, f, r)
+        return Assessment(outputs(model, inputs), rows.blocks(moved @ moved.mT)[:])
 
 
 @dataclass(frozen=True)

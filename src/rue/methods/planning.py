@@ -22,7 +22,9 @@ from rue.core.solve.choice import LARGE, NUMBERS, SMALL, too_large
 from rue.core.solve.dense import Cholesky
 from rue.core.solve.dual import Dual
 from rue.core.solve.sketch import Sketch, affordable
+from rue.core.solve.streamed_dual import MULTIPLICATIONS, StreamedDual
 from rue.data.rows import Rows, input_batches, training_rows
+from rue.models.admission import described, shapes
 
 
 def plan(
@@ -54,7 +56,7 @@ def plan(
             return hopeless
         start = clock.perf_counter()
         rows, bound = training_rows(data, model)
-        m = 0 if inputs is None else sum(len(leaves(batch)[0]) for batch in input_batches(inputs, bound))
+        m = 0 if inputs is None else _counted(inputs, bound)
         size = _size(bound, rows, m)
         seen = clock.perf_counter() - start
         ways = _ways(bound, rows, size, room, time)
@@ -62,6 +64,17 @@ def plan(
         solved = any(way.whole and way.refused is None for way in ways)
         rates = probe(bound.objective, rows, seen, sketches[-1 if solved else 0] if sketches else None)
         return planned(size, room, time, _ways(bound, rows, size, room, time, rates))
+
+
+def _counted(inputs: Any, bound: Model) -> int:
+    """The number of rows to audit; raises where the model cannot take them."""
+    count = 0
+    for batch in input_batches(inputs, bound):
+        if count == 0:
+            with described(f"the model could not take inputs of {shapes(batch)}"):
+                outputs(bound, take(batch, slice(0, 2)))
+        count += len(leaves(batch)[0])
+    return count
 
 
 def solver_for(model: Model, rows: Rows) -> Solver | None:
@@ -94,15 +107,43 @@ def _ways(
 ) -> list[Way]:
     """Exact ways first, those that are too slow unasked marked so; then approximations, the most faithful first."""
     core: TrainedObjective = model.objective
-    if core.sketched is None:
-        ways = costs.every(size, room, rates, None)
-    else:
-        ways = costs.every(size, room, rates, affordable(core, size.n, size.k))
-    ways = [costs.limited(way, room, time) for way in ways]
-    if time is not None or not too_large(model, rows):
+    largest = None if core.sketched is None else affordable(core, size.n, size.k)
+    streamed = _streamed(model, rows, size, room)
+    every = costs.every(size, room, rates, largest, streamed)
+    ways = [replace(costs.limited(way, room, time), row_by_row=_looped(way, rates)) for way in every]
+    if time is not None:
         return ways
-    return [_unasked(way) if way.whole and way.refused is None else way for way in ways]
+    if streamed is not None:
+        work = (size.n * size.k) ** 2 * streamed
+        limit = MULTIPLICATIONS[core.theta.device.type]
+        reason = f"not unasked: {work:.1e} multiplications, more than {limit:.0e}"
+        ways = [_unasked(way, reason) if way.solver == StreamedDual() and work > limit else way for way in ways]
+    if not too_large(model, rows):
+        return ways
+    reason = f"not unasked: beyond {LARGE:,} rows of a matrix, or {NUMBERS:,} numbers of gradients"
+    return [_unasked(way, reason) if way.whole else way for way in ways]
 
 
-def _unasked(way: Way) -> Way:
-    return replace(way, refused=f"not unasked: beyond {LARGE:,} rows of a matrix, or {NUMBERS:,} numbers of gradients")
+def _looped(way: Way, rates: Rates | None) -> bool:
+    """Whether a probe saw gradients taken row by row."""
+    if rates is None:
+        return False
+    return rates.looped if way.whole or rates.sketch is None else rates.sketch.looped
+
+
+def _unasked(way: Way, reason: str) -> Way:
+    return way if way.refused else replace(way, refused=reason)
+
+
+def _streamed(model: Model, rows: Rows, size: AuditSize, room: int) -> int | None:
+    """How many numbers of a gradient are held where gradients are multiplied layer by layer.
+
+    None where they cannot be, where the matrix would be too large, and where all gradients fit in memory anyway.
+    """
+    count, core = size.n * size.k, model.objective
+    if core.gradient_products is None or core.family.coupled or size.d <= LARGE or count > LARGE:
+        return None
+    if not too_large(model, rows) and costs.dual(size, None, room).bytes <= room:
+        return None
+    one = torch.ones((), dtype=torch.float64, device=core.theta.device).expand_as(core.theta)
+    return core.gradient_products(rows, one, core.theta).numbers

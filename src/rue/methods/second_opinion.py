@@ -6,11 +6,10 @@ from math import exp
 from torch import Tensor
 
 from rue.calibrate.left_out.evidence import Honest
-from rue.calibrate.left_out.witness import joined
 from rue.calibrate.shrinkage import Shrinkage, best_temperature
 from rue.core.classify import class_shares, log_likelihood, probability
 from rue.core.concepts import Decision, Inputs
-from rue.core.nested import leaves
+from rue.core.nested import joined, leaves
 from rue.data.rows import Rows
 
 APART = 0.05  # nats per row: if the model differs so much from the honest one, the weight of its own falls by e

@@ -12,10 +12,11 @@ from torch import Tensor
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out.forest import ForestModel
 from rue.calibrate.left_out.honest import Mixed
-from rue.calibrate.left_out.witness import codes_of, joined
+from rue.calibrate.left_out.witness import codes_of
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Resampler
 from rue.core.model import Model
+from rue.core.nested import joined
 from rue.data.features import coordinates
 from rue.data.rows import Rows
 from rue.explain.leaves import LeafLens

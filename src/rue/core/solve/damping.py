@@ -55,7 +55,7 @@ class SmallestEigenvalue:
         smallest, how = smallest_eigenvalue(curvature)
         value = max(0.0, self.floor - smallest)
         reason = f"smallest eigenvalue {smallest:.4g} ({how}) lifted to at least {self.floor:g}"
-        return _weighed(curvature, value, reason)
+        return _of_fewer(curvature, _weighed(curvature, value, reason))
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class MeanFraction:
         """The fraction times trace/d."""
         mean = curvature.trace() / curvature.size
         reason = f"{self.fraction:g} of the mean eigenvalue {mean:.4g}"
-        return _weighed(curvature, self.fraction * abs(mean), reason)
+        return _of_fewer(curvature, _weighed(curvature, self.fraction * abs(mean), reason))
 
 
 def _weighed(curvature: Curvature, value: float, reason: str) -> Damped:
     """A damping, with a warning where it is far above every eigenvalue."""
-    largest = _largest_eigenvalue(curvature) if value > 0 else 0.0
+    largest = largest_eigenvalue(curvature) if value > 0 else 0.0
     if value <= FAR * largest or largest <= 0:
         return Damped(value, reason)
     return Damped(
@@ -89,7 +89,21 @@ def _weighed(curvature: Curvature, value: float, reason: str) -> Damped:
     )
 
 
-def _largest_eigenvalue(curvature: Curvature) -> float:
+def _of_fewer(curvature: Curvature, damped: Damped) -> Damped:
+    """The same damping, with a warning where its eigenvalues are those of fewer coordinates than there are parameters.
+
+    A rule that asks for them chooses another number then than for all parameters.
+    """
+    family = curvature.model.family
+    if not (family.projected or family.turned) or damped.warning:
+        return damped
+    return damped._replace(
+        warning=f"the damping {damped.value:.3g} follows from the eigenvalues of {curvature.size} coordinates, not "
+        "from those of all parameters, and is another one than without such a solver; choose damping=Fixed(...)"
+    )
+
+
+def largest_eigenvalue(curvature: Curvature) -> float:
     """The largest eigenvalue, from below, by power iterations."""
     dense = curvature.dense() if curvature.size <= SMALL else None
     vector = torch.randn(1, curvature.size, generator=generator(0), dtype=torch.float64).to(curvature.device)

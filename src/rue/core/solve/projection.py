@@ -20,9 +20,10 @@ from rue.core.concepts import (
     TrainingSet,
 )
 from rue.core.curvature import penalty_diagonal
-from rue.core.derivatives import gauss_newton_product, pushed
+from rue.core.derivatives import pushed
 from rue.core.errors import SettingError
 from rue.core.memory import kept
+from rue.core.products import gauss_newton_product
 from rue.core.progress import track
 from rue.core.resample import generator
 from rue.core.solve.dense import Cholesky
@@ -34,12 +35,12 @@ FLAT = 1e-12  # times the largest eigenvalue: below it, a direction is a combina
 
 @dataclass(frozen=True)
 class Projection:
-    """Parameters move along `size` directions only, θ̂ + D^(−½)Qᵀz, with D the penalty's curvature.
+    """Parameters move along `size` directions only, θ̂ + D^(−½)Qᵀz, with D the penalty's curvature over its mean.
 
     Q spans D^(−½)HD^(−½) times random vectors (Halko, Martinsson and Tropp, 2011), where H is the Gauss–Newton matrix
     of the data. If its eigenvalues fall quickly, few directions carry nearly all of every influence. Parameters without
-    a penalty keep a direction of their own, if they are few. This is an approximation: compare it with a larger `size`
-    or another `seed`.
+    a penalty keep a direction of their own, if they are few. Where penalties differ, a damping is in units of them.
+    This is an approximation: compare it with a larger `size` or another `seed`.
     """
 
     notices_singular: ClassVar[bool] = True
@@ -56,12 +57,16 @@ class Projection:
         diagonal = penalty_diagonal(core)
         free = torch.arange(0) if diagonal is None else torch.nonzero(diagonal == 0).flatten().cpu()
         penalised = diagonal is not None and len(free) <= self.size // 2
+        strength = 0.0
         if diagonal is None or not penalised:  # the penalty gives no scale; the curvature is damped later
             diagonal, free = torch.ones(d, dtype=torch.float64, device=place), torch.arange(0)
+        else:  # in units of their own, so that one penalty for all parameters changes no damping
+            strength = float(diagonal[diagonal > 0].double().log().mean().exp()) if len(free) < d else 1.0
+            diagonal = diagonal / strength
         scale = torch.where(diagonal > 0, diagonal, torch.inf).rsqrt()
         directions = self._directions(core, data, scale) if bool(scale.any()) else core.theta.new_zeros(0, d)
         z = torch.zeros(len(directions) + len(free), dtype=core.theta.dtype, device=place)
-        return ProjectedObjective(core, z, directions, free.to(place), diagonal, float(penalised))
+        return ProjectedObjective(core, z, directions, free.to(place), diagonal, strength)
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the projected matrix."""
@@ -90,13 +95,16 @@ class ProjectedObjective:
     sketched: ClassVar[None] = None
     ridge: ClassVar[None] = None
     eigenbases: ClassVar[None] = None
+    few_outputs: ClassVar[None] = None
+    gradient_products: ClassVar[None] = None
+    by_layer: ClassVar[None] = None
 
     inner: TrainedObjective
     theta: Tensor = field(repr=False)  # zeros (r,)
     directions: Tensor = field(repr=False)  # (r − f, d)
     free: Tensor = field(repr=False)  # (f,), the parameters that keep a direction of their own
-    diagonal: Tensor = field(repr=False)  # (d,), the penalty's curvature, in whose units the directions are orthonormal
-    weight: float  # of the penalty ½‖z − centre‖² along `directions`: 1, or 0 without a penalty
+    diagonal: Tensor = field(repr=False)  # (d,), D, in whose units the directions are orthonormal
+    weight: float  # of the penalty ½‖z − centre‖² along `directions`; 0 without a penalty
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at z."""

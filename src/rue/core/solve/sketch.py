@@ -1,8 +1,8 @@
 """A sketch: the parameters move along a few random combinations of each layer, read off in one pass over the rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,16 +21,21 @@ from rue.core.concepts import (
 )
 from rue.core.coordinates import Coordinates
 from rue.core.curvature import penalty_diagonal
-from rue.core.derivatives import outputs, penalty_product
+from rue.core.derivatives import outputs
 from rue.core.errors import SettingError
-from rue.core.memory import kept
+from rue.core.followed import Followed
+from rue.core.memory import kept, targets_of
+from rue.core.nested import leaves, take
+from rue.core.products import penalty_product
 from rue.core.resample import generator
 from rue.core.solve.dense import Cholesky
 
 SIZES = (4096, 2048, 1024)  # coordinates: Spearman with exact margins .92 to .995, .80 to .99, .65 to .98
 WORK = {"cpu": 2.5e11, "cuda": 2e13}  # multiplications of a pass over all rows, in the time of some tens of seconds
 LARGE = 10**6  # parameters from which on a backward pass for every class is too much
-FOLLOWED = 3  # classes of a row then; with 2 of 10, variances of trained networks rank as with all (Spearman .995)
+FOLLOWED = 2  # classes of a row then: variances of trained networks rank as with all ten (Spearman .995 to .998)
+MASS = 0.9  # probability of the followed classes below which a fit warns
+ASKED = 256  # rows that this is looked at for
 NEEDED = 10  # coordinates for each effective parameter: Spearman .80 to .85 with 5, about .92 with 10, .98 with 19
 SIGNS = 64  # random vectors that a trace is estimated by
 EVEN = 1e-6  # relative difference of penalties up to which they are the same
@@ -69,6 +74,11 @@ class Sketch:
                 "this model has none; leave solver= away, or use Projection()"
             )
         coordinates = core.sketched(next(iter(data.batches())).inputs, self.size, self.seed)
+        if coordinates.size > self.size:
+            raise SettingError(
+                f"size={self.size} is less than one coordinate for each of this module's tensors of parameters; give "
+                f"at least {coordinates.size} (4096 by default)"
+            )
         followed = self.followed if core.family.decision == "largest" else None
         return replace(in_coordinates(core, coordinates, "Sketch()"), followed=followed)
 
@@ -83,8 +93,9 @@ def affordable(core: TrainedObjective, rows: int, k: int) -> Sketch:
     Of a large network few classes of a row are followed: its backward passes are what a fit then takes.
     """
     work = WORK.get(core.theta.device.type, WORK["cpu"])
-    size = next((size for size in SIZES if rows * k * size**2 <= work), SIZES[-1])
     few = core.theta.numel() > LARGE and k > FOLLOWED and core.family.decision == "largest"
+    followed = FOLLOWED if few else k
+    size = next((size for size in SIZES if rows * followed * size**2 <= work), SIZES[-1])
     return Sketch(size, followed=FOLLOWED if few else None)
 
 
@@ -111,6 +122,43 @@ def coarse(objective: Objective, inverse: Solving, damping: float) -> str | None
         f"than {NEEDED} for each, resampling spreads are too large and rank rows with a correlation below .9 to the "
         f"exact ones; give solver=Sketch({int(2 * NEEDED * effective)})"
     )
+
+
+def unfollowed(objective: Objective, data: TrainingSet) -> str | None:
+    """A warning where classes that are not followed are likely; None where none are left out."""
+    if objective.few_outputs is None:
+        return None
+    first = next(iter(data.batches())).inputs
+    count = len(leaves(first)[0])
+    some = take(first, torch.linspace(0, count - 1, min(count, ASKED)).round().long().to(leaves(first)[0].device))
+    shares = outputs(objective, some).double().softmax(1)
+    at = objective.few_outputs(some).at
+    share = 1.0 if at is None else float(shares.gather(1, at).sum(1).mean())
+    if share >= MASS:
+        return None
+    return (
+        f"the classes that are followed hold {share:.0%} of the probability of some training rows, and the others "
+        "count as fixed: resampling spreads rank rows less well than with all; give solver=Sketch(followed=...) a "
+        "larger number, or None for all classes"
+    )
+
+
+def likeliest(logits: Tensor, count: int, targets: Any = None) -> Tensor:
+    """The likeliest classes (c, count) of every row, the last of them replaced by its label where that is missing.
+
+    Gradients of rows that a network gets wrong are those of their labels.
+
+    >>> likeliest(torch.tensor([[0.0, 3.0, 2.0, 1.0]] * 2), 2, torch.tensor([3, 1]))
+    tensor([[1, 3],
+            [1, 2]])
+    """
+    at = logits.topk(min(count, logits.shape[1]), dim=1).indices
+    if targets is None:
+        return at
+    first: Tensor = leaves(targets)[0]  # weights may follow the labels
+    label = first.argmax(-1) if first.dim() == 2 else first.long()
+    missing = (at != label[:, None]).all(1)
+    return torch.cat([at[:, :-1], torch.where(missing, label, at[:, -1])[:, None]], 1)
 
 
 def in_coordinates(core: TrainedObjective, coordinates: Coordinates, solver: str) -> "SketchedObjective":
@@ -150,6 +198,8 @@ class SketchedObjective:
     sketched: ClassVar[None] = None
     ridge: ClassVar[None] = None
     eigenbases: ClassVar[None] = None
+    gradient_products: ClassVar[None] = None
+    by_layer: ClassVar[None] = None
 
     inner: TrainedObjective
     theta: Tensor = field(repr=False)  # zeros (r,)
@@ -158,21 +208,33 @@ class SketchedObjective:
     centre: Tensor = field(repr=False)  # (r,)
     followed: int | None = None  # classes of every row that are followed
     diagonal: bool = False  # coordinates count as independent
+    turned: bool = False  # coordinates are axes of gradients, not of layers, and keep all products
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) on the tangent at z."""
         here = kept("output", self, inputs, lambda: outputs(self.inner, inputs))
-        return here if theta is self.theta else here + self.jacobian(inputs).to(theta) @ theta
+        if theta is self.theta:
+            return here
+        rows = self._followed(inputs)
+        return here + rows.placed(rows.values.to(theta) @ theta)
 
     def jacobian(self, inputs: Inputs) -> Tensor:
         """∂f/∂z (m, k, r)."""
+        return self._followed(inputs).whole()
+
+    @property
+    def few_outputs(self) -> Callable[[Inputs], Followed] | None:
+        """∂f/∂z of the classes that are followed; None where all outputs are."""
+        return None if self.followed is None else self._followed
+
+    def _followed(self, inputs: Inputs) -> Followed:
         if self.followed is None:
-            return kept("Jacobian", self, inputs, lambda: self.coordinates.jacobian(inputs))
+            rows = kept("Jacobian", self, inputs, lambda: self.coordinates.jacobian(inputs))
+            return Followed(rows, None, rows.shape[1])
         predicted = self.predict(self.theta, inputs)
-        likeliest = predicted.topk(min(self.followed, predicted.shape[1]), dim=1).indices
-        rows = kept("Jacobian", self, inputs, lambda: self.coordinates.jacobian(inputs, likeliest))
-        whole = rows.new_zeros(*predicted.shape, rows.shape[2])
-        return whole.scatter_(1, likeliest[:, :, None].expand_as(rows), rows)
+        at = likeliest(predicted, self.followed, targets_of(inputs))
+        rows = kept("Jacobian", self, inputs, lambda: self.coordinates.jacobian(inputs, at))
+        return Followed(rows, at, predicted.shape[1])
 
     def penalty(self, theta: Tensor) -> Tensor:
         """½ Σ strength·(z − centre)²."""
@@ -186,8 +248,9 @@ class SketchedObjective:
     @property
     def family(self) -> Family:
         """The family of the inner objective, marked as straight, and as projected where coordinates are fewer."""
-        fewer = self.theta.numel() < self.inner.theta.numel() and not self.diagonal
-        return replace(self.inner.family, projected=fewer, straight=True, diagonal=self.diagonal)
+        fewer = self.theta.numel() < self.inner.theta.numel() and not (self.diagonal or self.turned)
+        own = replace(self.inner.family, projected=fewer, straight=True)
+        return replace(own, diagonal=self.diagonal, turned=self.turned)
 
     @property
     def loss(self) -> ExampleLoss:

@@ -51,6 +51,10 @@ def _method(case: Case) -> list[str]:
             "Parameters were taken for independent in eigenbases of their layers (EK-FAC): the spread is a coarse "
             "approximation of the exact one. On three networks its variances were 7 to 69 times too large."
         )
+    if family.blocks:
+        sentences.append(
+            "Layers were taken for independent of each other: the spread is a coarse approximation of the exact one."
+        )
     if not case.guarantee.holds:
         sentences.append(f"Intervals or sets have no guarantee. What there is: {case.guarantee}.")
     sentences += [f"Warning of the audit: {warning}." for warning in case.audit.facts["warnings"]]
