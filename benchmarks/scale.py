@@ -160,7 +160,7 @@ def measured(name: str, count: int | None, method: str, size: int | None) -> dic
     torch.manual_seed(0)
     network = case.network().to(DEVICE)
     X, y = case.rows(count)
-    epoch = _epoch(network, X, y, case.batch)
+    epoch = epoch_seconds(network, X, y, case.batch)
     network.eval()
     if DEVICE == "cuda":
         torch.cuda.empty_cache()
@@ -168,9 +168,9 @@ def measured(name: str, count: int | None, method: str, size: int | None) -> dic
     model = rue.wrap(network, loss=nn.CrossEntropyLoss(), **({} if method != "linear" else {"l2": 1e-4}))
     solver = {} if size is None else {"solver": rue.solve.Sketch(size)}
     chosen = rue.LinearRUE(**solver) if method == "linear" else rue.ClassifierRUE(**solver)
-    fit, auditor = _seconds(lambda: chosen.fit(model, (X, y)))
+    fit, auditor = timed(lambda: chosen.fit(model, (X, y)))
     audited = min(count, 5_000)
-    audit, result = _seconds(lambda: auditor.audit(X[:audited]))
+    audit, result = timed(lambda: auditor.audit(X[:audited]))
     return {
         "case": name,
         "method": method,
@@ -191,7 +191,7 @@ def measured(name: str, count: int | None, method: str, size: int | None) -> dic
     }
 
 
-def _epoch(network: nn.Module, X: Tensor, y: Tensor, batch: int, steps: int = 30) -> float:
+def epoch_seconds(network: nn.Module, X: Tensor, y: Tensor, batch: int, steps: int = 30) -> float:
     """Seconds of one epoch by AdamW, from some of its steps."""
     optimizer = torch.optim.AdamW([p for p in network.parameters() if p.requires_grad], lr=1e-3)
     parts = list(torch.randperm(len(X)).split(batch))
@@ -204,11 +204,11 @@ def _epoch(network: nn.Module, X: Tensor, y: Tensor, batch: int, steps: int = 30
 
     few = [part for part in parts if len(part) == batch][: steps + 5]
     some(few[:5])
-    seconds, _ = _seconds(lambda: some(few[5:]))
+    seconds, _ = timed(lambda: some(few[5:]))
     return seconds * len(X) / sum(map(len, few[5:]))
 
 
-def _seconds(do: Callable[[], Any]) -> tuple[float, Any]:
+def timed(do: Callable[[], Any]) -> tuple[float, Any]:
     if DEVICE == "cuda":
         torch.cuda.synchronize()
     start = time.perf_counter()

@@ -5,6 +5,7 @@ A table stands in its page between `<!-- table NAME -->` and `<!-- end of table 
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from scipy.stats import t
@@ -69,12 +70,15 @@ def plain(path: str) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, float) and value != value:
+        return ""
     return {True: "yes", False: "NO"}[value] if isinstance(value, bool) else str(value)
 
 
 CASES = {
     "small": "convolutions with group norms, 10 classes",
     "resnet10": "ResNet-18, pictures of 32×32, 10 classes",
+    "resnet100": "ResNet-18, pictures of 32×32, 100 classes",
     "lora": "adapters of rank 8 in a decoder of GPT-2's size, 256 tokens, 2 classes",
     "gpt2": "decoder of GPT-2's size, 256 tokens, 2 classes",
 }
@@ -116,6 +120,52 @@ def plans() -> str:
     return "\n".join(lines) + "\n"
 
 
+def rivals() -> str:
+    """What other libraries took in epochs, or why they did not end, beneath our own lines of the same networks."""
+    lines = [
+        "| network | library | what is computed | parameters | rows fitted | fit, epochs | audit, epochs | GiB |",
+        "|" + "---|" * 8,
+    ]
+    found = [json.loads(text) for text in (DOCS / "scale/rivals.jsonl").read_text().splitlines()]
+    costs = [json.loads(text) for text in (DOCS / "scale/costs.jsonl").read_text().splitlines()]
+    for case, shown in CASES.items():
+        theirs = [_rival(row) for row in found if row["case"] == case]
+        ours = [_own(row) for row in costs if row["case"] == case and row["method"] == "linear"]
+        lines += [f"| {shown} | {cells} |" for cells in (ours + theirs if theirs else [])]
+    return "\n".join(lines) + "\n"
+
+
+def _own(row: dict[str, Any]) -> str:
+    words = "`LinearRUE` | resampling covariance of the followed logits"
+    return f"{words} | {row['parameters']:,} | {row['rows']:,} | {_costs(row)}"
+
+
+def _rival(row: dict[str, Any]) -> str:
+    words = f"{row['rival']} {row['version']} | {row['computes']}"
+    if "error" in row:
+        return f"{words} | | {row['fit_rows']:,} | {row['error'].replace('|', ' ')} | | "
+    return f"{words} | {row['parameters']:,} | {row['fit_rows']:,} of {row['rows']:,} | {_costs(row)}"
+
+
+def _costs(row: dict[str, Any]) -> str:
+    return f"{row['fit_epochs']:.2g} | {row['audit_epochs']:.2g} | {row['memory_gib']:.2g}"
+
+
+def faithful() -> str:
+    """Sketches against exact audits, one line for each case, audit and size."""
+    lines = [
+        "| data | network | parameters | rows × outputs | audit | effective parameters | size | Spearman "
+        "| std over exact | score over exact | AUC, exact | change of AUC | warned |",
+        "|" + "---|" * 13,
+    ]
+    for row in pd.read_csv(DOCS / "scale/faithful.csv", dtype=str, keep_default_na=False).to_dict("records"):
+        size = f"**{row['size']}**" if row["planned"] else row["size"]
+        cells = [row["data"], row["network"], f"{int(row['parameters']):,}", f"{int(row['rows']):,} × {row['outputs']}"]
+        cells += [row["audit"], row["effective"], size, row["spearman"], row["std_ratio"], row["score_ratio"]]
+        lines.append("| " + " | ".join([*cells, row["auc"], row["auc_change"], row["warned"]]) + " |")
+    return "\n".join(lines) + "\n"
+
+
 TABLES = {  # page, name: what makes the table
     ("classification.md", "classification"): classification,
     ("explain.md", "removal"): lambda: plain("explain/removal.csv"),
@@ -124,7 +174,12 @@ TABLES = {  # page, name: what makes the table
     ("large-networks.md", "costs"): costs,
     ("large-networks.md", "plans"): plans,
     ("large-networks.md", "precision"): lambda: plain("scale/precision.csv"),
+    ("large-networks.md", "faithful"): faithful,
+    ("large-networks.md", "rivals"): rivals,
     ("large-networks.md", "fidelity"): lambda: plain("scale/fidelity.csv"),
+    ("large-networks.md", "exponents"): lambda: plain("scale/exponents.csv"),
+    ("large-networks.md", "iterations"): lambda: plain("scale/iterations.csv"),
+    ("large-networks.md", "fewer rows"): lambda: plain("scale/fewer_rows.csv"),
     ("trees.md", "boosted"): lambda: plain("models/boosted.csv"),
     ("trees.md", "speed"): lambda: plain("models/speed.csv"),
 }
