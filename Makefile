@@ -68,6 +68,9 @@ bench-models: .venv/dev  ## audits of many outputs, large tree ensembles and eve
 bench-scale: .venv/dev  ## large networks: what sketches keep, and what they cost in epochs (on a GPU where there is one)
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/fidelity.py
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/planned.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/growth.py
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/fewer_rows.py
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/iterations.py
 	$(BIN)/python benchmarks/scale.py small
 	$(BIN)/python benchmarks/tables.py
 
