@@ -144,6 +144,7 @@ def audit(
     to come from, else a rule chooses.
 
     >>> import torch
+    >>> _ = torch.manual_seed(0)
     >>> net, X, y = torch.nn.Linear(2, 1), torch.eye(2).repeat(3, 1), torch.arange(6.0)
     >>> audit(net, train=(X, y), inputs=X[:4], loss="squared_error", l2=1.0).score.shape
     (4,)
