@@ -480,8 +480,8 @@ BREAKS = [
     Break(
         "a row's own residual kept in its neighbours' mean",
         "calibrate/smoother.py",
-        "units == unit[:, None]",
-        "units == -unit[:, None]",
+        "self.unit == unit[:, None]",
+        "self.unit == -unit[:, None]",
         CALIBRATED,
     ),
     Break(
@@ -491,7 +491,7 @@ BREAKS = [
         "products(jacobian, self.solved).abs()",
         CALIBRATED,
     ),
-    Break("smoother without example weights", "calibrate/smoother.py", "share * (raised", "1.0 * (raised", SMOOTHER),
+    Break("smoother without example weights", "calibrate/smoother.py", "weight * (raised", "1.0 * (raised", SMOOTHER),
     Break(
         "a row's own influence kept in left-out resampling",
         "calibrate/left_out_terms.py",
@@ -509,7 +509,7 @@ BREAKS = [
     Break(
         "resampling taken apart in the undamped metric",
         "methods/calibrated_rue.py",
-        "known.rest.left if same else left_out_of(known.objective, fit.data, inverted.inverse)",
+        "known.rest.left if same else left_out_of(known.objective, judged, inverted.inverse)",
         "known.rest.left",
         CALIBRATED,
     ),
@@ -586,7 +586,7 @@ BREAKS = [
     Break(
         "intervals that leave rows out where groups should leave",
         "methods/calibrated_rue.py",
-        "steps=steps[as_trained.unit[rows]]",
+        "steps=steps[data.unit.to(pulled.device)[rows]]",
         "steps=pulled[rows]",
         CALIBRATED,
     ),
@@ -1300,8 +1300,8 @@ BREAKS = [
     Break(
         "rows that no copy speaks for count",
         "calibrate/left_out/folds.py",
-        "weight = data.weight * torch.from_numpy(fold >= 0)",
-        "weight = data.weight",
+        "rows.among(data.weight * (numbers >= 0))",
+        "rows.among(data.weight)",
         FOLDS,
     ),
     Break(
@@ -1342,7 +1342,7 @@ BREAKS = [
     Break(
         "a classifier is compared with witnesses on the rows it has learnt by heart",
         "methods/crossed.py",
-        "return model.read(_put_together(raw, np.where(first, own[:, None], other[:, None])))",
+        "return model.read(_put_together(raw, ids[np.where(first, own[:, None], other[:, None])]))",
         "return next(iter(data.batches())).inputs",
         OUTSIDE,
     ),
@@ -1377,8 +1377,8 @@ BREAKS = [
     Break(
         "kept derivatives of one training set given for another",
         "core/memory.py",
-        "or current.data is not store.data or",
-        "or",
+        "if current.data is not store.data:",
+        "if False:",
         KEPT,
     ),
     Break(

@@ -120,7 +120,6 @@ EQUIVALENT: tuple[tuple[str, str, str, str], ...] = (
     ("core/one_step.py", "COPIES * 8 * count", "/|9", "an estimate of memory"),
     ("core/solve/nystrom.py", "image + shift * basis", "-", "rounding in a preconditioner"),
     ("calibrate/leaving_one_out.py", "if share <= WARNED_OF", "<", "two real numbers are never equal"),
-    ("calibrate/nearest.py", "direction = points.mean(0)", "sum", "only the sign of a product with it is used"),
     ("calibrate/shrinkage.py", '"maxiter": 200', "201", "the effort of an optimiser"),
     ("calibrate/shrinkage.py", "logits.shape[-1]", "", "logits have two axes"),
     ("calibrate/smoother.py", "COPIES * 8 * count", "9", "an estimate of memory"),
@@ -209,7 +208,6 @@ REASONS: dict[tuple[str, str], str] = {
     ("methods/integrated/mc_dropout.py", "smallest = float((share * error).sum().clamp_min(1e-12).log()) - 10"): (
         "The lower end of an interval that is searched."
     ),
-    ("calibrate/nearest.py", "kept = values > 1e-10 * values[-1]"): "A tolerance of rounding.",
     (
         "calibrate/variance.py",
         "DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, inf)  # degrees of freedom that are tried; infinite is Gaussian",

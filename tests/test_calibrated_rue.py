@@ -758,7 +758,7 @@ def doubted(y, said, left_out, weight=None, **more):
         net.bias.copy_(torch.tensor(said))
     rows, model = training_rows(rue.Data(rows_like(y), y, weight), wrap(net))
     slope = torch.tensor(left_out).expand(len(y), -1).double()
-    return doubts(model, rows, SimpleNamespace(slope=slope, source="influence at rest", **more))
+    return doubts(model, SimpleNamespace(rows=rows, slope=slope, source="influence at rest", **more))
 
 
 def rows_like(y):
@@ -814,7 +814,7 @@ def test_left_out_classes_that_are_worse_than_their_shares_are_doubted(logits, b
     net = torch.nn.Linear(2, 2).double()
     rows, model = training_rows(rue.Data(rows_like(y), y, weight), rue.wrap(net, loss="cross_entropy"))
     prediction, beside = (None if said is None else torch.tensor(said).expand(4, 2) for said in (logits, beside))
-    found = doubts(model, rows, SimpleNamespace(prediction=prediction, beside=beside, source="refits"))
+    found = doubts(model, SimpleNamespace(rows=rows, prediction=prediction, beside=beside, source="refits"))
     assert len(found) == worse
     if worse:  # −¾ log ¼ − ¼ log ¾ and −¾ log ¾ − ¼ log ¼
         assert re.match(r"left out, training rows have a mean loss of 1.11, .* own shares \(0.562\)", found[0])

@@ -20,11 +20,10 @@ from rue.calibrate.left_out.forest import forest_witness
 from rue.calibrate.left_out.honest import mixed, share_of_first
 from rue.calibrate.left_out.path import best_refit
 from rue.calibrate.left_out.rest import DRAWS, Reweighted, distance, is_linear, raw_steps, reweighted
-from rue.calibrate.left_out.tangent import some_units
 from rue.calibrate.left_out.witness import MIXES, Size, witness
 from rue.core.classify import probability
 from rue.core.concepts import Batch
-from rue.data.rows import training_rows
+from rue.data.rows import some_units, training_rows
 from rue.losses.classes import bernoulli
 from rue.losses.regression import squared_error
 from rue.methods import calibrated_rue
@@ -343,7 +342,7 @@ def test_the_distance_from_rest_is_plain_arithmetic_where_the_curvature_is_diago
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_resampled_gradients_are_those_of_whole_units_drawn_with_replacement(grouped, monkeypatch):
+def test_resampled_gradients_are_those_of_whole_units_drawn_with_replacement(grouped):
     net = nn.Linear(6, 1, bias=False).double()
     nn.init.zeros_(net.weight)
     unit = np.array([0, 1, 0, 2, 1, 2]) if grouped else np.arange(6)
@@ -357,9 +356,6 @@ def test_resampled_gradients_are_those_of_whole_units_drawn_with_replacement(gro
     assert (times >= 0).all()
     assert (times.sum(1) == 6).all()
     np.testing.assert_array_equal(times, times[:, [np.flatnonzero(unit == own)[0] for own in unit]])
-    for cells, count in ((60, 10), (1, 8)):
-        monkeypatch.setattr("rue.calibrate.left_out.rest.CELLS", cells)
-        assert len(reweighted(model, rows, 0).drawn) == count
 
 
 class Power(nn.Module):

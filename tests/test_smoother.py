@@ -1,4 +1,4 @@
-"""The parts of a calibrated variance: smoother, nearest rows, ranges of the training rows, forest and weights."""
+"""The parts of a calibrated variance: smoother, ranges of the training rows, forest and weights."""
 
 from math import inf
 
@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles
-import rue
 from rue.calibrate.error_model import error_covariance, error_model
-from rue.calibrate.nearest import COUNT
 from rue.calibrate.scarcity import FEATURES, support
 from rue.calibrate.smoother import POWERS, similarity, smooth
 from rue.calibrate.variance import fit_weights, negative_log_density
-from rue.core.derivatives import jacobian
-from rue.core.one_step import leverage
-from rue.core.solve import NoDamping
 
 seed = st.integers(0, 10_000)
 
@@ -34,27 +29,15 @@ def rows_of(seed, n=40, p=3):
 def test_a_smoothed_value_is_the_mean_by_powers_of_similarity_and_weight(seed, power):
     generator = np.random.default_rng(seed)
     kappa, values, weight = generator.uniform(size=(6, 30)), generator.normal(size=(30, 2)), generator.uniform(size=30)
-    found = smooth(torch.tensor(kappa), None, torch.tensor(values), torch.tensor(weight), (power,))[0]
+    found = smooth(torch.tensor(kappa), torch.tensor(values), torch.tensor(weight), (power,))[0]
     for j in range(2):
         np.testing.assert_allclose(found[:, j], oracles.smoothed(kappa, values[:, j], power, weight), rtol=1e-9)
 
 
-@given(seed)
-def test_some_rows_give_what_all_would_if_the_others_were_not_similar(seed):
-    generator = np.random.default_rng(seed)
-    which = np.stack([generator.permutation(30)[:7] for _ in range(5)])
-    kappa, values = np.zeros((5, 30)), torch.tensor(generator.normal(size=(30, 3)))
-    np.put_along_axis(kappa, which, generator.uniform(0.1, 1, size=(5, 7)), axis=1)
-    near, weight = torch.tensor(np.take_along_axis(kappa, which, axis=1)), torch.ones(30, dtype=torch.float64)
-    some = smooth(near, torch.tensor(which), values, weight, POWERS)
-    torch.testing.assert_close(some, smooth(torch.tensor(kappa), None, values, weight, POWERS))
-
-
-def test_where_nothing_is_similar_all_rows_count_alike_and_not_those_nearest():
+def test_where_nothing_is_similar_all_rows_count_alike():
     values, weight = torch.arange(10.0).double()[:, None], torch.ones(10, dtype=torch.float64)
-    for rows, count in ((None, 10), (torch.tensor([[0, 1, 2]]), 3)):
-        found = smooth(torch.zeros(1, count, dtype=torch.float64), rows, values, weight, (1, 8))
-        assert found.flatten().tolist() == [4.5, 4.5]
+    found = smooth(torch.zeros(1, 10, dtype=torch.float64), values, weight, (1, 8))
+    assert found.flatten().tolist() == [4.5, 4.5]
 
 
 @given(seed, st.sampled_from([1, 2]))
@@ -70,73 +53,6 @@ def test_similarity_is_the_squared_cosine_between_gradients(seed, k):
     found = [torch.tensor(values) for values in (square, size, other)]
     np.testing.assert_allclose(similarity(*found), wanted, rtol=1e-12)
     np.testing.assert_allclose(similarity(*found, torch.tensor(same)), np.where(same, 0, wanted), rtol=1e-12)
-
-
-# Nearest rows
-
-
-@pytest.fixture(scope="module")
-def both():
-    """The same audit with all pairs, and with the nearest rows only."""
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(1200, 3))
-    y = np.sin(X[:, 0]) + np.exp(X[:, 1] / 2) * generator.normal(size=1200) / 3
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        net = torch.nn.Sequential(torch.nn.Linear(3, 6), torch.nn.Softplus(), torch.nn.Linear(6, 1)).double()
-    model = rue.wrap(net, loss="squared_error", l2=1.0)
-    found = []
-    for limit in (20_000, 100):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rue.calibrate.error_model.TREES", 30)
-            patch.setattr("rue.calibrate.smoother.ALL_PAIRS", limit)
-            found.append(rue.CalibratedRUE(damping=NoDamping()).fit(model, (X[:1000], y[:1000])))
-    return found, X[1000:]
-
-
-def test_the_nearest_rows_smooth_nearly_as_all_rows_do(both):
-    (full, near), X_new = both
-    assert full.assess.view.metric.nearest is None
-    assert near.assess.view.metric.nearest is not None
-    for power in (8, 32, 128):
-        one, other = (a.assess.view.terms.smoothed[POWERS.index(power), :, 0, 0].numpy() for a in (full, near))
-        assert stats.spearmanr(one, other).statistic > 0.95
-        assert np.median(other / one) == pytest.approx(1, abs=0.02)
-    one, other = full.audit(X_new), near.audit(X_new)
-    assert stats.spearmanr(one.total_std, other.total_std).statistic > 0.95
-    assert np.median(other.total_std / one.total_std) == pytest.approx(1, abs=0.02)
-
-
-def test_rows_that_are_compared_are_compared_exactly_and_no_others_are_held(both):
-    (full, near), X_new = both
-    inputs = torch.tensor(X_new[:9])
-    rows = jacobian(full.model, inputs).double()
-    own = leverage(rows, full.assess.inverse)[0]
-    every, none = full.assess.view.metric.similarity(rows, own)
-    some, which = near.assess.view.metric.similarity(rows, own)
-    assert none is None
-    assert every.shape == (9, 1000)
-    assert some.shape == which.shape == (9, COUNT)
-    torch.testing.assert_close(some, every.gather(1, which), rtol=1e-9, atol=1e-12)
-    assert (every.max(1).values - some.max(1).values).abs().max() < 1e-6
-    assert near.assess.view.metric.chunk() * COUNT * rows[0].numel() <= 2**22
-
-
-def test_a_group_larger_than_the_nearest_rows_is_not_compared_with_itself(both, monkeypatch):
-    monkeypatch.setattr("rue.calibrate.error_model.TREES", 30)
-    monkeypatch.setattr("rue.calibrate.smoother.ALL_PAIRS", 100)
-    X, group = both[1].repeat(4, axis=0), np.repeat([0, 1], 400)
-    X[400:] += 10  # two clouds far apart: the nearest rows are all of the own group
-    y = 100.0 * (group == 1)
-    net = torch.nn.Linear(3, 1).double()
-    torch.nn.init.zeros_(net.weight)
-    torch.nn.init.zeros_(net.bias)
-    model = rue.wrap(net, loss="squared_error", l2=1e6)
-    auditor = rue.CalibratedRUE(damping=NoDamping()).fit(model, rue.Data(X, y, group=group))
-    smoothed = auditor.assess.view.terms.smoothed[2, :, 0, 0].numpy()
-    overall = float(auditor.assess.known.noise[0, 0])  # errors are zero in one group and twice this in the other
-    assert (smoothed[group == 0] > 0.999 * overall).all()
-    assert (smoothed[group == 1] < 1.001 * overall).all()
 
 
 # Ranges of the training rows

@@ -12,7 +12,6 @@ from rue.calibrate.left_out.evidence import Evidence
 from rue.calibrate.left_out.refits import Refits
 from rue.core.arrays import Array
 from rue.core.guarantee import Guarantee
-from rue.data.rows import Rows
 
 BLOCK = 2**22  # pairs of a new and a training row in memory at once
 
@@ -56,9 +55,10 @@ class CVPlus:
         return Guarantee(words, "guaranteed" if least > 0 else "approximate")
 
 
-def cv_plus(evidence: Evidence, data: Rows) -> CVPlus | None:
+def cv_plus(evidence: Evidence) -> CVPlus | None:
     """Intervals from copies; None without copies, or if groups or unequal weights make errors not exchangeable."""
-    alike = data.units == data.n and bool((data.weight == data.weight[0]).all())
+    rows = evidence.rows
+    alike = rows.units == rows.n and bool((rows.weight == rows.weight[0]).all())
     if evidence.refits is None or not alike:
         return None
     return CVPlus(evidence.refits, np.abs(evidence.slope.numpy()))

@@ -27,14 +27,12 @@ class Sizes(NamedTuple):
     left_out: float  # of the left-out residuals
 
 
-def doubts(model: Model, data: Rows, evidence: Evidence) -> list[str]:
+def doubts(model: Model, evidence: Evidence) -> list[str]:
     """Warnings about implausible errors; raises if the errors are impossible."""
     if model.family.gaussian:
-        return list(
-            dict.fromkeys(text for sizes in _sizes(model, data, evidence) for text in _of_numbers(sizes, evidence))
-        )
+        return list(dict.fromkeys(text for sizes in _sizes(model, evidence) for text in _of_numbers(sizes, evidence)))
     if model.family.decision in ("largest", "signs") and model.family.likelihood:
-        return _of_classes(model, data, evidence)
+        return _of_classes(model, evidence)
     return []
 
 
@@ -62,8 +60,9 @@ def _of_numbers(sizes: Sizes, evidence: Evidence) -> list[str]:
     return []
 
 
-def _sizes(model: Model, data: Rows, evidence: Evidence) -> list[Sizes]:
+def _sizes(model: Model, evidence: Evidence) -> list[Sizes]:
     """The sizes for each output separately, because outputs may have different units."""
+    data = evidence.rows
     targets = _targets(data).double()
     fitted = torch.cat([outputs(model, batch.inputs) for batch in data.batches()]).double()
     share = (data.weight / data.weight.sum()).to(targets)
@@ -74,9 +73,10 @@ def _sizes(model: Model, data: Rows, evidence: Evidence) -> list[Sizes]:
     return [Sizes(*sizes) for sizes in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _of_classes(model: Model, data: Rows, evidence: Evidence) -> list[str]:
+def _of_classes(model: Model, evidence: Evidence) -> list[str]:
     """Compares the left-out likelihood with that of predicting the class frequencies."""
     assert model.family.decision is not None
+    data = evidence.rows
     targets = _targets(data)
     weight = (data.weight / data.weight.sum()).to(evidence.prediction)
     # the witnesses are preferred, because copies may be overconfident
@@ -97,7 +97,7 @@ def _of_classes(model: Model, data: Rows, evidence: Evidence) -> list[str]:
 
 
 def _targets(data: Rows) -> Tensor:
-    """The targets of all rows, without the weights that may follow them."""
+    """The targets of rows, without the weights that may follow them."""
     targets: Tensor = leaves(joined([batch.targets for batch in data.batches()]))[0]
     return targets
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from rue.calibrate.smoother import POWERS, Metric, smooth
 from rue.core.arrays import Array
-from rue.core.concepts import Objective, Resampler, TrainingSet
-from rue.core.derivatives import jacobian_batches, weighted_gradients
-from rue.core.one_step import LeftOut
+from rue.core.concepts import Objective, Resampler
+from rue.core.derivatives import jacobian_batches
+from rue.data.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -24,34 +24,44 @@ class LeftOutTerms:
     similarity: Tensor = field(repr=False)  # (s,), the largest κ to a row of another unit
 
 
-def left_out_terms(
-    model: Objective,
-    data: TrainingSet,
-    slope: Tensor,
-    left: LeftOut,
-    rows: Tensor,
-    metric: Metric,
-    steps: Tensor,
-    resampler: Resampler,
-) -> LeftOutTerms:
-    """The terms at `rows` (s,), which must be in ascending order.
+@dataclass(frozen=True)
+class Compared:
+    """The rows that inputs are compared with, and how each is predicted without its unit."""
 
-    `slope` (n, k) are the left-out residuals, `left` the rows left out in the metric of `steps`, and `steps` (r, d) a
-    root of the parameters' covariance.
-    """
-    squares = outer(slope).flatten(1)
-    toward = weighted_gradients(model, data, torch.ones(1, data.n, dtype=torch.float64))[0]  # Σ∇ℓ: −∇R at an optimum
-    k = slope.shape[1]
+    rows: Rows = field(repr=False)
+    slope: Tensor = field(repr=False)  # (n, k), left-out residuals
+    drawn: Tensor = field(repr=False)  # (n, k), the influence of the unit on the row
+    turn: Tensor = field(repr=False)  # (n, k, k), which maps JH̃⁻¹ to that without the unit
+
+
+@dataclass(frozen=True)
+class WholeMoves:
+    """How all training rows move the parameters."""
+
+    steps: Tensor = field(repr=False)  # (r, d), a root of the parameters' covariance
+    toward: Tensor = field(repr=False)  # (d,), Σ∇ℓ: −∇R at an optimum
+    units: int
+    resampler: Resampler
+
+
+def left_out_terms(
+    model: Objective, compared: Compared, rows: Tensor, metric: Metric, whole: WholeMoves
+) -> LeftOutTerms:
+    """The terms at some `rows` (s,) of those compared, in ascending order; `metric` is that of the steps."""
+    squares = outer(compared.slope).flatten(1)
+    k = compared.slope.shape[1]
     resampled, smoothed, similar = [], [], []
-    for batch, jacobian in jacobian_batches(model, data):
+    for batch, jacobian in jacobian_batches(model, compared.rows):
         inside = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)].to(jacobian.device)
         for part in inside.split(metric.chunk()):
             gradients, solved = jacobian[part - batch.rows.start].double(), metric.solved[part]
-            moved = gradients @ steps.T
-            total, pulled = moved @ moved.mT, solved @ toward
-            resampled.append(without_own(total, pulled, left, part, resampler, data.units))
-            kappa, which = metric.similarity(gradients, gradients @ solved.mT, metric.unit[part])
-            smoothed.append(smooth(kappa, which, squares, metric.weight, POWERS).view(len(POWERS), len(part), k, k))
+            moved = gradients @ whole.steps.T
+            total, pulled = moved @ moved.mT, solved @ whole.toward
+            resampled.append(
+                without_own(total, pulled, compared.drawn[part], compared.turn[part], whole.resampler, whole.units)
+            )
+            kappa = metric.similarity(gradients, gradients @ solved.mT, metric.unit[part])
+            smoothed.append(smooth(kappa, squares, metric.weight, POWERS).view(len(POWERS), len(part), k, k))
             similar.append(kappa.max(1).values)
     return LeftOutTerms(torch.cat(resampled), torch.cat(smoothed, dim=1), torch.cat(similar))
 
@@ -72,17 +82,16 @@ def disagreement(apart: Tensor, overall: Array, strange: Tensor) -> Tensor:
 
 
 def without_own(
-    covariance: Tensor, pulled: Tensor, left: LeftOut, rows: Tensor, resampler: Resampler, units: int
+    covariance: Tensor, pulled: Tensor, influence: Tensor, turn: Tensor, resampler: Resampler, units: int
 ) -> Tensor:
     """Remove a unit's own influence b from scale·(Σbbᵀ − shared·(Σb)(Σb)ᵀ/u), and correct the others for its absence.
 
-    Exact for single rows; for groups, the correction of the row's own block is used for the whole group.
+    `influence` (c, k) and `turn` (c, k, k) are those of left-out rows. Exact for single rows; for groups, the
+    correction of the row's own block is used for the whole group.
     """
     scale, shared = resampler.covariance(units)
-    influence = left.drawn[rows]  # of the unit on the row itself
     squares = covariance / scale + shared * outer(pulled) / units - outer(influence)
     kept = scale * (squares - shared * outer(pulled - influence) / units)
-    turn = left.turn[rows]
     turned = turn @ kept @ turn.mT
     values, vectors = torch.linalg.eigh(0.5 * (turned + turned.mT))
     return (vectors * values.clamp_min(0).unsqueeze(-2)) @ vectors.mT

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rue.core.arrays import Array
+from rue.core.arrays import Array, Whole
 
 Whether = NDArray[np.bool_]
 
@@ -50,14 +50,14 @@ class Support:
         return alone | torch.as_tensor(self.values.unlike(points), device=alone.device)
 
 
-def support(leverage: Tensor, similarity: Tensor, points: Array, unit: Tensor) -> Support:
+def support(leverage: Tensor, similarity: Tensor, points: Array, unit: Whole) -> Support:
     """The limits from left-out leverages (s,) and largest similarities (s,) of some rows, and points (n, p) of all."""
     high = float(torch.quantile(leverage, USUAL))
     lonely = float(torch.quantile(1 - similarity, USUAL))
-    return Support(high, lonely, values_of(points, unit.cpu().numpy()))
+    return Support(high, lonely, values_of(points, unit))
 
 
-def values_of(points: Array, unit: np.ndarray) -> SeenValues | None:
+def values_of(points: Array, unit: Whole) -> SeenValues | None:
     """The feature values of all training rows (n, p); None if there are too many columns."""
     if points.shape[1] > FEATURES:
         return None

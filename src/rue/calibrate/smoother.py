@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from rue.calibrate.nearest import NearestRows, nearest_rows
 from rue.core.concepts import Inverse, Objective, TrainingSet
 from rue.core.derivatives import jacobian_batches, outputs
 from rue.core.errors import SettingError
 from rue.core.memory import free_bytes
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
-ALL_PAIRS = 20_000  # up to so many training rows, inputs are compared with all rows; beyond, with the nearest
 COPIES = 3  # of the solved rows that are in memory at once during the solve
 BLOCK = 2**22  # similarities in memory at once
 TINY = torch.finfo(torch.float64).tiny
@@ -54,30 +52,20 @@ class Metric:
     size: Tensor = field(repr=False)  # (n,), the Frobenius norm of JH̃⁻¹Jᵀ; infinite for weight zero, so that κ = 0
     weight: Tensor = field(repr=False)  # (n,), the weights of the rows in training
     unit: Tensor = field(repr=False)  # (n,)
-    nearest: NearestRows | None = field(repr=False)  # only if there are too many rows to compare with all
     residual: float  # the largest relative residual of the solves
 
-    def similarity(self, jacobian: Tensor, own: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """κ (c, s) of inputs to s training rows, and the numbers (c, s) of these rows, or None for all n rows.
+    def similarity(self, jacobian: Tensor, own: Tensor, unit: Tensor | None = None) -> Tensor:
+        """κ (c, n) of inputs with Jacobians (c, k, d) and `own` = JH̃⁻¹Jᵀ (c, k, k) to the training rows.
 
-        The inputs have Jacobians (c, k, d) and `own` = JH̃⁻¹Jᵀ (c, k, k). Rows of the same `unit` (c,) as the input
-        have κ = 0.
+        Rows of the same `unit` (c,) as the input have κ = 0.
         """
-        rows = None if self.nearest is None else self.nearest(jacobian)
-        if rows is None:
-            square = products(jacobian, self.solved).square().sum((1, 3))
-            size, units = self.size, self.unit.expand(len(jacobian), -1)
-        else:
-            square = torch.einsum("ckd,csjd->ckjs", jacobian, self.solved[rows]).square().sum((1, 2))
-            size, units = self.size[rows], self.unit[rows]
-        same = None if unit is None else units == unit[:, None]
-        return similarity(square, torch.linalg.matrix_norm(own), size, same), rows
+        square = products(jacobian, self.solved).square().sum((1, 3))
+        same = None if unit is None else self.unit == unit[:, None]
+        return similarity(square, torch.linalg.matrix_norm(own), self.size, same)
 
     def chunk(self) -> int:
         """How many inputs to compare at once."""
-        if self.nearest is None:
-            return max(1, BLOCK // (len(self.size) * self.solved.shape[1] ** 2))
-        return max(1, BLOCK // (self.nearest.count * self.solved[0].numel()))
+        return max(1, BLOCK // (len(self.size) * self.solved.shape[1] ** 2))
 
 
 def metric(model: Objective, data: TrainingSet, inverse: Inverse) -> Metric:
@@ -97,26 +85,25 @@ def metric(model: Objective, data: TrainingSet, inverse: Inverse) -> Metric:
         solved.append(solution.vectors.view_as(rows))
         own.append(rows @ solved[-1].mT)
     all_solved = torch.cat(solved)
-    nearest = nearest_rows(model, data, all_solved) if data.n > ALL_PAIRS else None
     weight = data.weight.to(all_solved)
-    return Metric(all_solved, sizes(torch.cat(own), weight), weight, data.unit.to(all_solved.device), nearest, residual)
+    return Metric(all_solved, sizes(torch.cat(own), weight), weight, data.unit.to(all_solved.device), residual)
 
 
-def smooth(similarity: Tensor, rows: Tensor | None, values: Tensor, weight: Tensor, powers: Sequence[int]) -> Tensor:
-    """Means of values (n, v), weighted by κ (c, s) to each power times the weights (n,): (powers, c, v).
+def smooth(similarity: Tensor, values: Tensor, weight: Tensor, powers: Sequence[int]) -> Tensor:
+    """Means of values (n, v), weighted by κ (c, n) to each power times the weights (n,): (powers, c, v).
 
     >>> near, far = torch.tensor([[1.0, 0.5]]), torch.tensor([[0.0], [3.0]])
-    >>> smooth(near, None, far, torch.ones(2), powers=(1, 2)).flatten()  # 1.5/1.5, 0.75/1.25
+    >>> smooth(near, far, torch.ones(2), powers=(1, 2)).flatten()  # 1.5/1.5, 0.75/1.25
     tensor([1.0000, 0.6000])
     """
     top = similarity.max(1, keepdim=True).values
     near = similarity / top.clamp_min(torch.finfo(similarity.dtype).tiny)
-    share, overall = (weight if rows is None else weight[rows]), weight @ values / weight.sum()
+    overall = weight @ values / weight.sum()
     means, raised, power = [], near, 1
     for wanted in sorted(powers):
         while 2 * power <= wanted:
             raised, power = raised.square(), 2 * power
-        shaped = share * (raised if power == wanted else near**wanted)
-        sums = shaped @ values if rows is None else torch.einsum("cs,csv->cv", shaped, values[rows])
-        means.append(torch.where(top > 0, sums / shaped.sum(1, keepdim=True), overall))  # the mean if none is similar
+        shaped = weight * (raised if power == wanted else near**wanted)
+        local = shaped @ values / shaped.sum(1, keepdim=True)
+        means.append(torch.where(top > 0, local, overall))  # the mean if none is similar
     return torch.stack(means)

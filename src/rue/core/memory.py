@@ -83,11 +83,20 @@ def audited_kept(inputs: Inputs) -> Iterator[None]:
         _audited.reset(token)
 
 
+class SampleOf(NamedTuple):
+    """All training rows, and which of them are the rows of a sample."""
+
+    data: TrainingSet
+    rows: Tensor  # (s,), rising
+
+
 @contextmanager
-def reading(data: TrainingSet, part: Batch) -> Iterator[None]:
+def reading(data: TrainingSet, part: Batch, sample_of: SampleOf | None = None) -> Iterator[None]:
     """Declare that derivatives of these inputs, taken inside this block, belong to these training rows."""
     before = _reading.get()
-    _reading.set(_Reading(data, part))
+    if sample_of is None and before is not None and before.data is data:
+        sample_of = before.sample_of
+    _reading.set(_Reading(data, part, sample_of))
     try:
         yield
     finally:
@@ -112,8 +121,14 @@ def kept(kind: Kind, model: Objective, inputs: Inputs, make: Callable[[], Tensor
     if audited is not None and leaves(inputs)[0] is audited.first:
         return audited.of(kind, model, make)
     store, current = _open.get(), _reading.get()
-    if store is None or current is None or current.data is not store.data or not current.has(inputs):
+    if store is None or current is None or not current.has(inputs):
         return make()
+    if current.data is not store.data:
+        whole = current.sample_of
+        if whole is None or whole.data is not store.data:
+            return make()
+        found = store.some(kind, model, whole.rows[current.part.rows])
+        return make() if found is None else found
     remade = make if kind == "output" else partial(restored, kind, model, inputs, make)  # outputs tell parts apart
     return store.of(kind, model, current.part.rows, remade)
 
@@ -123,6 +138,7 @@ class _Reading(NamedTuple):
 
     data: TrainingSet
     part: Batch
+    sample_of: SampleOf | None
 
     def has(self, inputs: Inputs) -> bool:
         """Whether these are the very inputs of these rows."""
@@ -173,6 +189,16 @@ class _Store:
         if table.fits:
             table.parts[place] = derivatives
         return derivatives
+
+    def some(self, kind: Kind, model: Objective, rows: Tensor) -> Tensor | None:
+        """What is cached of some rows (s,), whose numbers rise; None where some of it is missing."""
+        table = self.tables.get((kind, id(model)))
+        found: list[Tensor] = []
+        for (start, stop), part in sorted(table.parts.items()) if table is not None else ():
+            here = rows[(rows >= start) & (rows < stop)] - start
+            if len(here):
+                found.append(part[here.to(part.device)])
+        return torch.cat(found) if found and sum(map(len, found)) == len(rows) else None
 
     def _fits(self, part: Tensor, sketch: bool) -> bool:
         """Whether the derivatives of all rows fit, judged by the size of the first part."""

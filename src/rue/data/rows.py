@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from rue.core.concepts import Batch, Inputs
+from rue.core.concepts import Batch, Inputs, TrainingSet
 from rue.core.errors import DataError, ShapeError
-from rue.core.memory import reading
+from rue.core.memory import SampleOf, reading
 from rue.core.model import Model
 from rue.core.nested import leaves, take
+from rue.core.resample import generator
 from rue.core.row_order import refuse_another_order
 from rue.core.schema import fitted_schema
 from rue.data.loaders import drawn, fetched, row_numbers
@@ -26,6 +27,7 @@ MANY, FEWER = 10**6, 64  # parameters of a large network, and the rows of it tha
 BATCH_BYTES = 2**24  # of inputs read at once
 BATCH_ROWS = 4096
 LOOKED_AT = 50  # rows that are read twice
+SAMPLE = 20_000  # rows that are left out and compared with, where there are more; docs/rows.md has what that costs
 LABELS = ("labels", "label")  # keys of the targets in a batch that is a dict
 
 PassOverRows = Callable[[], Iterator[tuple[Inputs, Any]]]
@@ -59,6 +61,7 @@ class Rows:
     source: Data = field(repr=False)  # as the user gave it
     prints: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)  # of batches, by first and last row
     given: int = 0  # the print of the source's own arrays
+    sample_of: SampleOf | None = field(default=None, repr=False)
 
     def batches(self) -> Iterator[Batch]:
         """Every row once, in the same order on every pass; raises if the data is no longer what was read first."""
@@ -70,13 +73,58 @@ class Rows:
             if self.prints.setdefault((rows.start, rows.stop), found) != found:
                 raise _changed(f"training rows {rows.start} to {rows.stop - 1}")
             batch = Batch(inputs, targets, self.weight[rows].to(leaves(inputs)[0].device), rows)
-            with reading(self, batch):
+            with reading(self, batch, self.sample_of):
                 yield batch
+
+    @cached_property
+    def sample(self) -> "Rows":
+        """These rows, or `SAMPLE` of them: what is no sum over rows is made of these."""
+        return self if self.n <= SAMPLE else self.some(some_units(self, SAMPLE, 0))
+
+    def among(self, values: Tensor) -> Tensor:
+        """Of values (n, ...) of all training rows, those of these rows."""
+        return values if self.sample_of is None else values[self.sample_of.rows.to(values.device)]
+
+    def some(self, chosen: Tensor) -> "Rows":
+        """The rows that a mask (n,) chooses, in the same order."""
+        present, unit = torch.unique(self.unit[chosen], return_inverse=True)
+        return Rows(
+            int(chosen.sum()),
+            self.ids[chosen],
+            self.weight[chosen],
+            unit,
+            len(present),
+            partial(_read_some, self.read, chosen),
+            self.source,
+            given=self.given,
+            sample_of=SampleOf(self, torch.nonzero(chosen).flatten()),
+        )
 
     def refuse_changed_source(self) -> None:
         """Raise if the user's arrays were changed: their values are shown beside influences of those before."""
         if raw_print(self.source.X, self.source.y) != self.given:
             raise _changed("training rows")
+
+
+def some_units(data: TrainingSet, most: int, seed: int) -> Tensor:
+    """A mask (n,) of the rows of randomly drawn units, about `most` rows in all; all rows if there are no more."""
+    if data.n <= most:
+        return torch.ones(data.n, dtype=torch.bool)
+    order = torch.randperm(data.units, generator=generator(seed))
+    sizes = torch.bincount(data.unit, minlength=data.units)[order]
+    drawn = torch.zeros(data.units, dtype=torch.bool)
+    drawn[order[: max(2, int((sizes.cumsum(0) <= most).sum()))]] = True
+    return drawn[data.unit]
+
+
+def _read_some(read: PassOverRows, chosen: Tensor) -> Iterator[tuple[Inputs, Any]]:
+    start = 0
+    for inputs, targets in read():
+        stop = start + _length(inputs)
+        here = torch.nonzero(chosen[start:stop]).flatten().to(leaves(inputs)[0].device)
+        start = stop
+        if len(here):
+            yield take(inputs, here), take(targets, here)
 
 
 def _changed(rows: str) -> DataError:

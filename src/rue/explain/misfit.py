@@ -38,5 +38,5 @@ def usual_rows(rows: Whole, density: Array, residual: Array, weight: Array, simi
 
 def _means(similarity: Array, residual: Array, weight: Array, powers: tuple[int, ...]) -> Array:
     squares = torch.from_numpy((residual**2).sum(axis=1, keepdims=True))
-    means = smooth(torch.from_numpy(similarity), None, squares, torch.from_numpy(weight), powers)
+    means = smooth(torch.from_numpy(similarity), squares, torch.from_numpy(weight), powers)
     return np.asarray(means[:, :, 0].numpy())

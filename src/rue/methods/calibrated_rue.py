@@ -17,13 +17,14 @@ from rue.calibrate.left_out.evidence import AtRest
 from rue.calibrate.left_out.outside import kernel_beside
 from rue.calibrate.left_out.rest import is_linear
 from rue.calibrate.left_out_intervals import LeftOutRows, RankedRows
-from rue.calibrate.left_out_terms import left_out_terms
+from rue.calibrate.left_out_terms import Compared, WholeMoves, left_out_terms
 from rue.calibrate.scarcity import support
 from rue.calibrate.smoother import POWERS, metric
 from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.core.arrays import Array
 from rue.core.concepts import CurvatureRule, Damping, Facts, Inverse, Resampler, Solver
 from rue.core.curvature import GaussNewton
+from rue.core.derivatives import weighted_gradients
 from rue.core.errors import ModelError, SettingError
 from rue.core.influence import pull_root
 from rue.core.model import Model
@@ -114,9 +115,9 @@ class CalibratedRUE:
             plain = base.inverse.solve(root).vectors
             spread = _spread(base.inverse, plain, view, known, power, weights)
             own = evidence.honest is None
-            rows = _left_out_rows(fit, view, known, power, weights) if own else None
+            rows = _left_out_rows(view, known, power, weights) if own else None
             ranked = None if own else _ranked_rows(view, known, power, weights)
-            facts = _facts(view, known, power, weights)
+            facts = _facts(view, known, power, weights, fit.data.n)
             auditor = fit.auditor(
                 spread,
                 facts,
@@ -146,30 +147,38 @@ class CalibratedRUE:
         return self._view(fit, base, known, ROWS)
 
     def _view(self, fit: Fitting, inverted: Inverted, known: "CalibrationFacts", count: int) -> "View":
-        distances = metric(known.objective, fit.data, inverted.inverse)
         steps, residual = inverted.inverse.solve(known.root)
-        usable = torch.nonzero(fit.data.weight > 0).flatten()
+        judged, evidence = known.evidence.rows, known.evidence
+        usable = torch.nonzero(judged.weight > 0).flatten()
         drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
         rows = usable[drawn].sort().values
         same = inverted.inverse is known.rest.inverted.inverse
         own = (
-            known.rest.left if same else left_out_of(known.objective, fit.data, inverted.inverse)
+            known.rest.left if same else left_out_of(known.objective, judged, inverted.inverse)
         )  # in the metric of `steps`
-        slope = known.evidence.slope
-        terms = left_out_terms(known.objective, fit.data, slope, own, rows, distances, steps, self.resampler)
-        return View(inverted, distances, steps, rows, terms, max(residual, distances.residual))
+        if TERMS.index("neighbours") in known.weighed:
+            compared, at = Compared(judged, evidence.slope, own.drawn, own.turn[:]), rows
+        else:  # the likest row alone counts, and fewer will do
+            some = judged.some(torch.zeros(judged.n, dtype=torch.bool).index_fill(0, rows, True))
+            compared, at = Compared(some, evidence.slope[rows], own.drawn[rows], own.turn[rows]), torch.arange(some.n)
+        distances = metric(known.objective, compared.rows, inverted.inverse)
+        whole = WholeMoves(steps, known.toward, fit.data.units, self.resampler)
+        terms = left_out_terms(known.objective, compared, at, distances, whole)
+        return View(inverted, compared, distances, steps, rows, terms, max(residual, distances.residual))
 
 
 def _known(fit: Fitting, evidence: Evidence, rest: AtRest, root: Tensor, seed: int) -> CalibrationFacts:
-    weight = fit.data.weight.cpu().numpy()
+    judged = evidence.rows
+    weight = judged.weight.cpu().numpy()
     slope = evidence.slope.cpu().numpy()
-    standardise, points = training_points(fit.data)
-    errors = error_model(points, evidence.prediction.cpu().numpy(), slope, weight, fit.data.unit.cpu().numpy(), seed)
+    standardise, points = training_points(judged)
+    errors = error_model(points, evidence.prediction.cpu().numpy(), slope, weight, judged.unit.cpu().numpy(), seed)
     noise = left_out_noise(slope, weight)
     overall = np.maximum(np.diagonal(noise), np.diagonal(residual_covariance(fit.model, fit.data).cpu().numpy()))
     simple = evidence.honest is None and not fit.model.family.grown and is_linear(fit.model, fit.data)
-    beside = kernel_beside(fit.model, fit.data, seed) if simple else None
-    return CalibrationFacts(evidence, rest, root, weight, noise, overall, points, standardise, errors, beside)
+    beside = kernel_beside(fit.model, judged, seed) if simple else None
+    toward = weighted_gradients(rest.objective, fit.data, torch.ones(1, fit.data.n, dtype=torch.float64))[0]
+    return CalibrationFacts(evidence, rest, root, toward, weight, noise, overall, points, standardise, errors, beside)
 
 
 def _terms(view: View, known: CalibrationFacts, power: int) -> Array:
@@ -210,7 +219,7 @@ def _spread(
     rows = view.rows.to(known.rest.left.reach.device)
     reach = mean_diagonal(known.rest.left.reach[rows])
     counted = known.weight > 0
-    usual = support(reach, view.terms.similarity, known.points[counted], view.metric.unit.cpu()[counted])
+    usual = support(reach, view.terms.similarity, known.points[counted], known.evidence.rows.unit.numpy()[counted])
     return CalibratedSpread(inverse, plain, view, known, usual, power, weights.values)
 
 
@@ -221,17 +230,17 @@ def _ranked_rows(view: View, known: CalibrationFacts, power: int, weights: Weigh
     return RankedRows(np.abs(missed) / np.sqrt(total))
 
 
-def _left_out_rows(fit: Fitting, view: View, known: CalibrationFacts, power: int, weights: Weights) -> LeftOutRows:
+def _left_out_rows(view: View, known: CalibrationFacts, power: int, weights: Weights) -> LeftOutRows:
     """The view's rows as intervals need them; their effect on the parameters is that of the undamped fit."""
-    left, data, inverse = known.rest.left, fit.data, known.rest.inverted.inverse
+    left, data, inverse = known.rest.left, known.evidence.rows, known.rest.inverted.inverse
     as_trained = view.metric if view.inverted.inverse is inverse else metric(known.objective, data, inverse)
     pulled = (as_trained.solved * left.pull.unsqueeze(-1)).sum(1)
     steps = torch.zeros(data.units, pulled.shape[1], dtype=pulled.dtype, device=pulled.device)
-    steps.index_add_(0, as_trained.unit, pulled)
+    steps.index_add_(0, data.unit.to(pulled.device), pulled)
     rows = view.rows.to(pulled.device)
     total = np.einsum("t,tnii->ni", weights.values, _terms(view, known, power))
     return LeftOutRows(
-        steps=steps[as_trained.unit[rows]],
+        steps=steps[data.unit.to(pulled.device)[rows]],
         solved=as_trained.solved[rows],
         residual=-(left.turn[rows].inverse() @ left.slope[rows].unsqueeze(-1)).squeeze(-1).cpu().numpy(),
         left_out=-left.slope[rows].cpu().numpy(),
@@ -242,8 +251,7 @@ def _left_out_rows(fit: Fitting, view: View, known: CalibrationFacts, power: int
     )
 
 
-def _facts(view: View, known: CalibrationFacts, power: int, weights: Weights) -> Facts:
-    left = known.rest.left
+def _facts(view: View, known: CalibrationFacts, power: int, weights: Weights, n: int) -> Facts:
     return {
         **view.inverted.describe(),
         **known.evidence.describe(),
@@ -252,7 +260,7 @@ def _facts(view: View, known: CalibrationFacts, power: int, weights: Weights) ->
         "degrees": weights.degrees,
         "left_out_nll": weights.nll,
         "left_out_std": tuple(np.sqrt(np.diagonal(known.noise)).tolist()),
-        "effective_parameters": left.effective,
-        "effective_share": left.effective / left.slope.numel(),
+        "effective_parameters": known.rest.effective(n),
+        "effective_share": known.rest.left.effective / known.rest.left.slope.numel(),
         "calibrated_on": len(view.rows),
     }

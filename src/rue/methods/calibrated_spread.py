@@ -11,7 +11,7 @@ from rue.calibrate.error_model import ErrorModel, error_covariance
 from rue.calibrate.left_out import Evidence
 from rue.calibrate.left_out.evidence import AtRest, Honest
 from rue.calibrate.left_out.witness import Witness
-from rue.calibrate.left_out_terms import LeftOutTerms, disagreement, outer
+from rue.calibrate.left_out_terms import Compared, LeftOutTerms, disagreement, outer
 from rue.calibrate.scarcity import Support
 from rue.calibrate.smoother import Metric, smooth
 from rue.core.arrays import Array
@@ -35,7 +35,8 @@ class CalibrationFacts:
     evidence: Evidence = field(repr=False)
     rest: AtRest = field(repr=False)
     root: Tensor = field(repr=False)  # (r, d), of the covariance of the resampled gradient
-    weight: Array = field(repr=False)  # (n,)
+    toward: Tensor = field(repr=False)  # (d,), the sum of all gradients of the loss
+    weight: Array = field(repr=False)  # (n,), of the rows of the evidence, as all that follows
     noise: Array = field(repr=False)  # (k, k), covariance of the left-out residuals
     overall: Array = field(repr=False)  # (k,), their variance, or that of the model's own residuals where it is larger
     points: Array = field(repr=False)  # (n, p), standardised inputs
@@ -77,9 +78,10 @@ class View:
     """The training rows under one damping, and the terms at some of them."""
 
     inverted: Inverted
+    compared: Compared
     metric: Metric
     steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
-    rows: Tensor = field(repr=False)  # (s,)
+    rows: Tensor = field(repr=False)  # (s,), among those of the evidence
     terms: LeftOutTerms
     residual: float  # of the solves
 
@@ -130,13 +132,13 @@ class CalibratedSpread:
 
     def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:
         """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
-        squares = outer(self.known.evidence.slope).flatten(1)
+        squares = outer(self.view.compared.slope).flatten(1)
         same = self.view.inverted.inverse is self.inverse
         damped = own if same else leverage(rows, self.view.inverted.inverse)[0]
         smoothed, unlike = [], []
         for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
-            kappa, which = self.view.metric.similarity(rows[part], damped[part])
-            smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
+            kappa = self.view.metric.similarity(rows[part], damped[part])
+            smoothed.append(smooth(kappa, squares, self.view.metric.weight, (self.power,))[0])
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
         return torch.cat(smoothed).view_as(own), torch.cat(unlike)
 

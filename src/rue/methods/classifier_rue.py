@@ -21,6 +21,7 @@ from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.resample import Multinomial, generator
+from rue.data.rows import Rows
 from rue.methods.fitting import Fitting, Refit, fitting
 from rue.methods.margins import GradientMoves, ShrunkMargins, validated
 from rue.methods.outside_classes import margins_from_outside
@@ -103,7 +104,8 @@ class ClassifierRUE:
             rest = evidence.rest or rest
             steps, residual, shrinkage, second = self._weighed(fit, decision, evidence, rest)
         spread = ShrunkMargins(decision, GradientMoves(rest.inverted.inverse, steps), shrinkage, second)
-        facts, solved = {"effective_parameters": rest.left.effective}, Solved(rest.inverted, rest.objective, residual)
+        facts = {"effective_parameters": rest.effective(fit.data.n)}
+        solved = Solved(rest.inverted, rest.objective, residual)
         return self._auditor(fit, evidence, spread, validation, solved, facts)
 
     def _auditor(
@@ -127,7 +129,7 @@ class ClassifierRUE:
             "left_out_nll": shrinkage.nll,
             "second_opinion": 0.0 if second is None else second.share,
         }
-        lens = None if solved is not None else witness_lens(fit.model, fit.data, evidence, self.resampler)
+        lens = None if solved is not None else witness_lens(fit.model, evidence, self.resampler)
         return fit.auditor(spread, all_facts, solved=solved, source=evidence.source, lens=lens)
 
     def _weighed(
@@ -137,7 +139,9 @@ class ClassifierRUE:
         inverse = rest.inverted.inverse
         steps, residual = inverse.solve(pull_root(rest.objective, fit.data, self.resampler, inverse))
         honest = evidence.honest
-        second = None if honest is None else SecondOpinion.of(decision, honest, evidence.prediction, fit.data)
+        second = None
+        if honest is not None:
+            second = SecondOpinion.of(decision, honest, evidence.prediction, evidence.rows, fit.data.units)
         shrinkage, entropy = self._shrinkage(fit, decision, evidence, rest, steps, second)
         return steps, residual, shrinkage, second and second.beside(shrinkage, entropy)
 
@@ -155,17 +159,17 @@ class ClassifierRUE:
         The network's own logits have another scale than those of its refitted tangent, and were trained on the labels:
         they are made as confident as an honest model is on the same rows. Returned with the least loss possible.
         """
-        left = rest.left
-        usable = torch.nonzero(fit.data.weight > 0).flatten()
+        left, judged = rest.left, evidence.rows
+        usable = torch.nonzero(judged.weight > 0).flatten()
         count = min(ROWS, max(FEWEST, CELLS // left.prediction.shape[1] ** 2))
         drawn = torch.randperm(len(usable), generator=generator(self.seed))[:count]
         rows = usable[drawn].sort().values
-        resampling, targets = _without_own_unit(fit, rest, steps, rows, self.resampler)
+        resampling, targets = _without_own_unit(fit, evidence.rows, rest, steps, rows, self.resampler)
         at = rows.to(left.prediction.device)
-        weight = fit.data.weight[rows]
+        weight = judged.weight[rows]
         if second is None:
             return fit_shrinkage(decision, left.prediction[at], resampling, left.reach[at], targets, weight), 0.0
-        logits = torch.cat([outputs(fit.model, batch.inputs) for batch in fit.data.batches()]).double()[at]
+        logits = torch.cat([outputs(fit.model, batch.inputs) for batch in judged.batches()]).double()[at]
         wanted, entropy = second.wanted(decision, evidence.prediction[at], weight)
         return fit_shrinkage(decision, logits, resampling, left.reach[at], wanted, weight), entropy
 
@@ -181,19 +185,19 @@ def classifier(model: Model, who: str) -> Decision:
 
 
 def _without_own_unit(
-    fit: Fitting, rest: AtRest, steps: Tensor, rows: Tensor, resampler: Resampler
+    fit: Fitting, judged: Rows, rest: AtRest, steps: Tensor, rows: Tensor, resampler: Resampler
 ) -> tuple[Tensor, Tensor]:
-    """The resampling covariance (s, k, k) of training rows (s,) without their own unit, and their targets."""
+    """The resampling covariance (s, k, k) of some judged rows (s,) without their own unit, and their targets."""
     objective, left = rest.objective, rest.left
     toward = weighted_gradients(objective, fit.data, torch.ones(1, fit.data.n, dtype=torch.float64))
     pull = rest.inverted.inverse.solve(toward).vectors[0]
     resampling, targets = [], []
-    for batch, own_rows in followed_batches(objective, fit.data):
+    for batch, own_rows in followed_batches(objective, judged):
         part = rows[(rows >= batch.rows.start) & (rows < batch.rows.stop)].to(steps.device)
         chosen = own_rows.some(part - batch.rows.start).double()
         moved = chosen.values @ steps.T
         covariance, pulled = chosen.blocks(moved @ moved.mT)[:], chosen.placed(chosen.values @ pull)
-        resampling.append(without_own(covariance, pulled, left, part, resampler, fit.data.units))
+        resampling.append(without_own(covariance, pulled, left.drawn[part], left.turn[part], resampler, fit.data.units))
         labels = leaves(batch.targets)[0]  # where classes are weighted, the weights come after them
         targets.append(labels[part - batch.rows.start])
     return torch.cat(resampling), torch.cat(targets)

@@ -64,7 +64,8 @@ class OwnConfidence:
 
 def _unit(fit: Fitting, decision: Decision) -> float:
     """A squared temperature by leave-one-out."""
-    left = left_out(fit.model, fit.data, fit.invert(GaussNewton(), None, None).inverse)
-    targets = torch.cat([leaves(batch.targets)[0] for batch in fit.data.batches()])
-    unit, limit = best_temperature(decision, left.prediction, targets, fit.data.weight.to(left.prediction))
+    rows = fit.data.sample
+    left = left_out(fit.model, rows, fit.invert(GaussNewton(), None, None).inverse)
+    targets = torch.cat([leaves(batch.targets)[0] for batch in rows.batches()])
+    unit, limit = best_temperature(decision, left.prediction, targets, rows.weight.to(left.prediction))
     return 1.0 if limit else unit

@@ -26,9 +26,9 @@ def crossed(model: Model, data: Rows, seed: int) -> Inputs:
         points = training_points(data)[1]
         near = NearestNeighbors(n_neighbors=min(NEAR + 1, data.n)).fit(points).kneighbors(points[own], None, False)
         other = near[np.arange(len(own)), source.integers(1, near.shape[1], len(own))]
-        raw = table(data.source.X)
+        raw, ids = table(data.source.X), data.ids.numpy()
         first = source.random((len(own), raw.shape[1])) < 0.5
-        return model.read(_put_together(raw, np.where(first, own[:, None], other[:, None])))
+        return model.read(_put_together(raw, ids[np.where(first, own[:, None], other[:, None])]))
     except (RueError, TypeError, ValueError, AttributeError):
         return next(iter(data.batches())).inputs
 

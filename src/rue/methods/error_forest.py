@@ -33,10 +33,11 @@ class ErrorForest:
             if not fit.model.family.gaussian:
                 raise ModelError('ErrorForest learns the residuals of loss="squared_error"', "use LinearRUE")
             inverted = fit.invert(GaussNewton(), None, None)
-            left = left_out(fit.model, fit.data, inverted.inverse)
-            standardise, points = training_points(fit.data)
+            rows = fit.data.sample
+            left = left_out(fit.model, rows, inverted.inverse)
+            standardise, points = training_points(rows)
             prediction, residual = left.prediction.cpu().numpy(), left.slope.cpu().numpy()
-            weight, unit = fit.data.weight.cpu().numpy(), fit.data.unit.cpu().numpy()
+            weight, unit = rows.weight.cpu().numpy(), rows.unit.cpu().numpy()
             errors = error_model(points, prediction, residual, weight, unit, self.seed)
             return fit.auditor(ExpectedError(standardise, errors), inverted.describe(), noise=False)
 

@@ -167,7 +167,7 @@ class Fitting:
         damped = None if evidence.rest is None else evidence.rest.inverted.damped.warning
         self._warn(damped)
         self._warn(evidence.warning, CrowdedWarning if evidence.crowded else RueWarning)
-        for text in doubts(self.model, self.data, evidence):
+        for text in doubts(self.model, evidence):
             self._warn(text)
         return evidence
 

@@ -90,12 +90,12 @@ class ForestRUE:
                     )
                     fit.warned.append(text)
                     warnings.warn(text, RueWarning, stacklevel=2)
-                judged = _out_of_bag(known)
+                judged = _out_of_bag(known, _sampled(fit))
                 votes = None if len(judged.rows) < FEWEST else _tempered(known, judged)
                 facts = facts if votes is None else {**facts, **votes.describe()}
                 spread = replace(spread, votes=votes)
                 return fit.auditor(spread, facts, noise=False, lens=lens, sampled_trees=sampled)
-            judged = _out_of_bag(known)
+            judged = _out_of_bag(known, _sampled(fit))
             if len(judged.rows) < FEWEST:
                 text = (
                     f"only {len(judged.rows)} training rows are out of the bag of some tree, too few to know the "
@@ -228,10 +228,16 @@ def _known(fit: Fitting, resampler: Resampler, meat: Meat | None) -> ForestFacts
     return ForestFacts(forest, influence, leaf, targets.numpy(), weight, resampler.covariance(fit.data.units))
 
 
-def _out_of_bag(known: ForestFacts) -> Judged:
-    rows = np.flatnonzero(known.influence.unseen.any(1) & (known.weight > 0))
+def _out_of_bag(known: ForestFacts, sample: Whole) -> Judged:
+    """Those rows of a sample that some tree has not drawn; rows are numbered among all training rows."""
+    rows = sample[known.influence.unseen[sample].any(1) & (known.weight[sample] > 0)]
     prediction = known.influence.out_of_bag[rows]
     return Judged(rows, prediction, known.targets[rows] - prediction)
+
+
+def _sampled(fit: Fitting) -> Whole:
+    """The numbers (s,) of the rows of the sample among all training rows."""
+    return fit.data.sample.among(torch.arange(fit.data.n)).numpy()
 
 
 def _tempered(known: ForestFacts, judged: Judged) -> TemperedVotes:
@@ -262,9 +268,10 @@ def _weigh(fit: Fitting, known: ForestFacts, judged: Judged, seed: int) -> tuple
     resampling = known.covariance(known.leaf[rows], known.influence.unseen[rows])
     local = error_covariance(torch.from_numpy(errors.out_of_bag[drawn]), torch.from_numpy(noise)).numpy()
     terms = [np.broadcast_to(noise, resampling.shape), resampling, local]
-    witness = kernel_beside(fit.model, fit.data, seed)
+    witness = kernel_beside(fit.model, fit.data.sample, seed)
     if witness is not None:
-        terms.append(outer(torch.from_numpy(judged.prediction[drawn]) - witness.prediction[rows]).numpy())
+        at = torch.from_numpy(np.searchsorted(_sampled(fit), rows))
+        terms.append(outer(torch.from_numpy(judged.prediction[drawn]) - witness.prediction[at]).numpy())
     weights = fit_weights(np.stack(terms), judged.residual[drawn], weight[drawn], [0.0] * len(terms), DEGREES)
     values = np.append(weights.values, [0.0] * (len(TERMS) - len(terms)))
     facts: Facts = {

@@ -29,8 +29,8 @@ def margins_from_outside(
     if evidence.source == "refits":
         return _refitted(fit, decision, evidence, moves)
     assert evidence.honest is not None
-    second = SecondOpinion.of(decision, evidence.honest, evidence.prediction, fit.data)
-    inputs = crossed(fit.model, fit.data, seed)
+    second = SecondOpinion.of(decision, evidence.honest, evidence.prediction, evidence.rows, fit.data.units)
+    inputs = crossed(fit.model, evidence.rows, seed)
     logits, honest = outputs(fit.model, inputs).double(), evidence.honest(inputs)
     alike = torch.full((len(logits),), 1 / len(logits), dtype=torch.float64)
     wanted, entropy = second.wanted(decision, honest, alike)
@@ -42,7 +42,7 @@ def margins_from_outside(
 
 def _refitted(fit: Fitting, decision: Decision, evidence: Evidence, resampled: Resampled | None) -> ShrunkMargins:
     """The temperature and share that make the labels most likely, from copies and witnesses that left the row out."""
-    targets = targets_of(fit.data)
+    targets = targets_of(evidence.rows)
     weight = evidence.weight / evidence.weight.sum()
     unit, limit = best_temperature(decision, evidence.prediction, targets, weight)
     shrinkage = Shrinkage(
@@ -51,7 +51,7 @@ def _refitted(fit: Fitting, decision: Decision, evidence: Evidence, resampled: R
     moves = OutsideMoves(resampled)
     if evidence.honest is None or evidence.beside is None:
         return ShrunkMargins(decision, moves, shrinkage)
-    second = SecondOpinion.of(decision, evidence.honest, evidence.beside, fit.data)
+    second = SecondOpinion.of(decision, evidence.honest, evidence.beside, evidence.rows, fit.data.units)
     own = shrinkage.probability(decision, evidence.prediction, None, None)
     theirs = second.tempered(decision, evidence.beside)
 

@@ -82,9 +82,10 @@ class OutsideSpread:
 
 def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, student: bool, seed: int) -> Auditor:
     """Fit the weights of the terms to the left-out residuals, and put the auditor together."""
-    weight, unit = evidence.weight.numpy(), fit.data.unit.numpy()
+    judged = evidence.rows
+    weight, unit = evidence.weight.numpy(), judged.unit.numpy()
     slope = evidence.slope.numpy()
-    standardise, points = training_points(fit.data)
+    standardise, points = training_points(judged)
     errors = error_model(points, evidence.prediction.numpy(), slope, weight, unit, seed, quick=True)
     noise = left_out_noise(slope, weight)
     overall = np.maximum(np.diagonal(noise), np.diagonal(residual_covariance(fit.model, fit.data).numpy()))
@@ -92,7 +93,7 @@ def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, studen
     drawn = torch.randperm(len(usable), generator=generator(seed))[:ROWS].sort().values.numpy()
     rows = usable[drawn]
     moves = resampled(fit, evidence, resampler)
-    moved = None if moves is None or evidence.beside is None else moves.without_own(fit.data, evidence.slope)
+    moved = None if moves is None or evidence.beside is None else moves.without_own(judged, evidence.slope)
     terms = _terms(evidence, errors, noise, moved, rows)
     weights = _weighed(terms, slope[rows], weight[rows], DEGREES if student else (inf,))
     spread = OutsideSpread(
@@ -104,10 +105,10 @@ def audit_numbers(fit: Fitting, evidence: Evidence, resampler: Resampler, studen
         _facts(evidence, weights, noise, len(rows), moves),
         noise=False,
         degrees=weights.degrees,
-        ranked=RankedRows(np.abs(slope[rows]) / reach, cv_plus(evidence, fit.data)),
+        ranked=RankedRows(np.abs(slope[rows]) / reach, cv_plus(evidence)),
         solved=None if moves is None else moves.solved,
         source=evidence.source,
-        lens=None if moves is not None else witness_lens(fit.model, fit.data, evidence, resampler),
+        lens=None if moves is not None else witness_lens(fit.model, evidence, resampler),
     )
 
 

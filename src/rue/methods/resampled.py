@@ -32,15 +32,15 @@ class Resampled:
         moved = jacobian(self.solved.objective, inputs).double() @ self.steps.T
         return moved @ moved.mT
 
-    def without_own(self, data: Rows, slope: Tensor) -> Tensor:
-        """The covariance at training rows (n, k, k), each without the pull of the row itself, from `slope` (n, k).
+    def without_own(self, rows: Rows, slope: Tensor) -> Tensor:
+        """The covariance at training rows (s, k, k), each without the pull of the row itself, from `slope` (s, k).
 
         The pull of the other rows grows by (1 − leverage)⁻¹.
         """
         parts = []
-        for batch, rows in jacobian_batches(self.solved.objective, data):
-            moved = rows.double() @ self.steps.T
-            share = batch.weight[:, None, None] * leverage(rows.double(), self.solved.inverted.inverse)[0]
+        for batch, jacobians in jacobian_batches(self.solved.objective, rows):
+            moved = jacobians.double() @ self.steps.T
+            share = batch.weight[:, None, None] * leverage(jacobians.double(), self.solved.inverted.inverse)[0]
             own = share @ slope[batch.rows].unsqueeze(-1)
             eye = torch.eye(share.shape[-1], dtype=share.dtype)
             turn = torch.linalg.inv(eye - share.clamp_max(HIGHEST))
@@ -65,5 +65,7 @@ def resampled(fit: Fitting, evidence: Evidence, resampler: Resampler) -> Resampl
         return Resampled(Solved(tangent.inverted, tangent.model), tangent.inverted.inverse.solve(root).vectors)
     objective = fit.model.objective if fit.model.quick is None else fit.model.quick(fit.model.core)
     inverted = invert(GaussNewton().at(objective, fit.data), None, None)
-    root = pull_root(objective, fit.data, resampler, inverted.inverse, slope=evidence.slope)
+    rows = evidence.rows
+    root = pull_root(objective, rows, resampler, inverted.inverse, slope=evidence.slope)
+    root *= (fit.data.units / rows.units) ** 0.5  # as large as all rows pull
     return Resampled(Solved(inverted, objective), inverted.inverse.solve(root).vectors)

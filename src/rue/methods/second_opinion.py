@@ -26,13 +26,13 @@ class SecondOpinion:
     share: float = 0.5  # its weight in the averaged probability; the model's own has the rest
 
     @classmethod
-    def of(cls, decision: Decision, honest: Honest, left_out: Tensor, data: Rows) -> "SecondOpinion":
-        """Fit the temperature to its left-out logits (n, k)."""
-        targets = targets_of(data)
-        shares = (data.weight / data.weight.sum()).to(left_out)
+    def of(cls, decision: Decision, honest: Honest, left_out: Tensor, rows: Rows, units: int) -> "SecondOpinion":
+        """Fit the temperature to its logits (s, k) of rows that were left out, of so many units in all."""
+        targets = targets_of(rows)
+        shares = (rows.weight / rows.weight.sum()).to(left_out)
         unit, limit = best_temperature(decision, left_out, targets, shares)
         usual = class_shares(decision, targets, shares, left_out.shape[1])
-        return cls(honest, 1.0 if limit else unit, usual, data.units)
+        return cls(honest, 1.0 if limit else unit, usual, units)
 
     def beside(self, own: Shrinkage, entropy: float) -> "SecondOpinion":
         """Set the share: half where the model's own probabilities agree, all where they differ much or are useless."""
@@ -61,6 +61,6 @@ class SecondOpinion:
 
 
 def targets_of(data: Rows) -> Tensor:
-    """The labels of all training rows: the first part of the targets, which may also hold weights."""
+    """The labels of training rows: the first part of the targets, which may also hold weights."""
     labels: Tensor = leaves(joined([batch.targets for batch in data.batches()]))[0]
     return labels

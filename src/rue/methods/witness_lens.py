@@ -116,8 +116,8 @@ class WitnessLens:
         return LeafLens(leaves, influence, leaf, targets, self.data, self.resampler)
 
 
-def witness_lens(model: Model, data: Rows, evidence: Evidence, resampler: Resampler) -> WitnessLens | None:
+def witness_lens(model: Model, evidence: Evidence, resampler: Resampler) -> WitnessLens | None:
     """The lens of the forest among the witnesses; None where there is none."""
     honest = evidence.honest
     witness = honest.first if isinstance(honest, Mixed) else honest
-    return WitnessLens(Leaves(witness), model, data, resampler) if isinstance(witness, ForestModel) else None
+    return WitnessLens(Leaves(witness), model, evidence.rows, resampler) if isinstance(witness, ForestModel) else None

@@ -35,7 +35,11 @@ class AtRest:
 
     objective: Objective = field(repr=False)
     inverted: Inverted
-    left: LeftOut = field(repr=False)
+    left: LeftOut = field(repr=False)  # of the rows of the evidence
+
+    def effective(self, n: int) -> float:
+        """Effective parameters: the sum of the leverages of all n rows, from those that were left out."""
+        return self.left.effective * n / len(self.left.share)
 
 
 class Honest(Protocol):
@@ -53,12 +57,13 @@ class Evidence:
     source: Source
     why: str  # the reason for this source, in words
     rest: AtRest | None  # None for models without parameters to read, and for means of models trained separately
-    prediction: Tensor = field(repr=False)  # (n, k), left-out outputs: without the row's unit
-    slope: Tensor = field(repr=False)  # (n, k), ∂ℓ/∂f at `prediction`, without the row's weight
+    rows: Rows = field(repr=False)  # the s rows that were left out: all training rows, or a sample of them
+    prediction: Tensor = field(repr=False)  # (s, k), left-out outputs: without the row's unit
+    slope: Tensor = field(repr=False)  # (s, k), ∂ℓ/∂f at `prediction`, without the row's weight
     loss: float  # mean loss over the rows at `prediction`
-    weight: Tensor = field(repr=False)  # (n,), the weights of the rows; zero if a row has no left-out prediction
+    weight: Tensor = field(repr=False)  # (s,), the weights of the rows; zero if a row has no left-out prediction
     honest: Honest | None = field(default=None, repr=False)  # None if it is the audited model itself
-    beside: Tensor | None = field(default=None, repr=False)  # (n, k), of `honest`, if `prediction` comes from copies
+    beside: Tensor | None = field(default=None, repr=False)  # (s, k), of `honest`, if `prediction` comes from copies
     refits: Refits | None = field(default=None, repr=False)  # copies of the audited model, if they were trained
     facts: Facts = field(default_factory=dict, repr=False)
     warning: str | None = None  # for the user
@@ -68,7 +73,7 @@ class Evidence:
     def of(
         cls,
         judge: Objective,
-        data: Rows,
+        rows: Rows,
         source: Source,
         why: str,
         prediction: Tensor,
@@ -77,21 +82,22 @@ class Evidence:
         rest: AtRest | None = None,
         weight: Tensor | None = None,
     ) -> "Evidence":
-        """Evidence from left-out outputs (n, k), with the loss of `judge`; `weight` replaces that of the rows."""
+        """Evidence from left-out outputs (s, k), with the loss of `judge`; `weight` replaces that of the rows."""
         slopes, losses = [], []
-        for batch in data.batches():
+        for batch in rows.batches():
             predicted = prediction[batch.rows]
             slopes.append(loss_gradient(judge, predicted, batch.targets).double())
             with torch.no_grad():
                 losses.append(judge.loss(predicted, batch.targets).double())
-        counts = data.weight if weight is None else weight
+        counts = rows.weight if weight is None else weight
         here = counts.to(prediction.device)
         loss = float(here @ torch.cat(losses) / here.sum())
-        return cls(source, why, rest, prediction, torch.cat(slopes), loss, counts, honest, facts=facts)
+        return cls(source, why, rest, rows, prediction, torch.cat(slopes), loss, counts, honest, facts=facts)
 
     def describe(self) -> Facts:
         """Entries for an audit's facts."""
-        return {"left_out": self.source, "left_out_why": self.why, "left_out_loss": self.loss, **self.facts}
+        own = {"left_out": self.source, "left_out_why": self.why, "left_out_loss": self.loss}
+        return {**own, "left_out_rows": self.rows.n, **self.facts}
 
 
 @dataclass(frozen=True)

@@ -109,15 +109,16 @@ def folded(
     facts = {"trainings": len(copies), **trial, "seconds_training": time.perf_counter() - started}
     reason = f"{why}; {_words(len(copies), len(parts), isfinite(most))}, and the model itself left as it was"
     _check_learnt(own, left_out, fold >= 0)
-    weight = data.weight * torch.from_numpy(fold >= 0)
     beside = None if folds.order is not None else _beside(model, data, seed)
     honest, more = (None, {}) if beside is None else (beside.honest, beside.facts)
     all_here = len(copies) == len(parts) and folds.order is None
+    rows, numbers = data.sample, torch.from_numpy(fold)
+    left_out, weight = rows.among(left_out), rows.among(data.weight * (numbers >= 0))
     return replace(
-        Evidence.of(model, data, "refits", reason, left_out, honest, {**facts, **more}, weight=weight),
+        Evidence.of(model, rows, "refits", reason, left_out, honest, {**facts, **more}, weight=weight),
         warning=warning,
         beside=None if beside is None else beside.prediction,
-        refits=Refits(model, tuple(copies), fold) if all_here else None,
+        refits=Refits(model, tuple(copies), rows.among(numbers).numpy()) if all_here else None,
     )
 
 
@@ -259,7 +260,7 @@ def _beside(model: Model, data: Rows, seed: int) -> Evidence | None:
     if model.family.outside:
         return witnessed(model, data, seed, "")
     try:
-        kernel = witness(model, data, seed)
+        kernel = witness(model, data.sample, seed)
     except ShapeError:  # texts that were padded batch by batch
         return None
-    return Evidence.of(model, data, "witness", "", kernel.prediction, kernel.says, kernel.facts)
+    return Evidence.of(model, data.sample, "witness", "", kernel.prediction, kernel.says, kernel.facts)

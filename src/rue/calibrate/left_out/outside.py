@@ -20,8 +20,8 @@ class ForestWitness:
     def gather(self, model: Model, data: Rows, own: Own, seed: int, training: Training | None = None) -> Evidence:  # noqa: ARG002  as the others
         """Predict every unit with trees that were grown without it."""
         _admit(model)
-        forest = forest_witness(model, data, seed)
-        return Evidence.of(model, data, "witness", "as asked", forest.prediction, forest.says, forest.facts)
+        forest = forest_witness(model, data.sample, seed)
+        return Evidence.of(model, data.sample, "witness", "as asked", forest.prediction, forest.says, forest.facts)
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class Witnesses:
 def witnessed(model: Model, data: Rows, seed: int, why: str) -> Evidence:
     """Evidence from both witnesses, mixed."""
     _admit(model)
-    forest, kernel = forest_witness(model, data, seed), witness(model, data, seed, QUICK)
-    decision = model.family.decision
-    targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
-    share = share_of_first(decision, forest.prediction, kernel.prediction, targets, data.weight)
+    rows, decision = data.sample, model.family.decision
+    forest, kernel = forest_witness(model, rows, seed), witness(model, rows, seed, QUICK)
+    targets = leaves(joined([batch.targets for batch in rows.batches()]))[0]
+    share = share_of_first(decision, forest.prediction, kernel.prediction, targets, rows.weight)
     prediction = mixed(decision, forest.prediction, kernel.prediction, share)
     honest = Mixed(forest.says, kernel.says, share, decision)
     facts = {"forest_share": share, **forest.facts, **kernel.facts}
-    return Evidence.of(model, data, "witnesses", why, prediction, honest, facts)
+    return Evidence.of(model, rows, "witnesses", why, prediction, honest, facts)
 
 
-def kernel_beside(model: Objective, data: Rows, seed: int) -> Witness | None:
+def kernel_beside(model: Objective, rows: Rows, seed: int) -> Witness | None:
     """A quick kernel model of the same rows; None if it cannot be fitted, as for rows of different lengths."""
     try:
-        return witness(model, data, seed, QUICK)
+        return witness(model, rows, seed, QUICK)
     except RueError:
         return None
 

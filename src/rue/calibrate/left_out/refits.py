@@ -24,7 +24,7 @@ class Refits:
 
     model: Model = field(repr=False)  # the audited one
     copies: tuple[Model, ...] = field(repr=False)
-    fold: NDArray[np.int64] = field(repr=False)  # (n,)
+    fold: NDArray[np.int64] = field(repr=False)  # (s,), of the rows of the evidence
 
     def at(self, inputs: Any) -> Tensor:
         """The outputs of every copy for raw inputs: (copies, m, k)."""

@@ -14,9 +14,9 @@ from rue.core.concepts import Objective, Solving, TrainingSet
 from rue.core.derivatives import on_the_tangent, weighted_gradients
 from rue.core.nested import take
 from rue.core.resample import Multinomial, generator
+from rue.data.rows import Rows
 
 DRAWS = 64  # re-weightings to estimate a typical resampling step: a relative error of at most √(2/64)
-CELLS = 2**25  # maximum number of weights drawn at once; with very many rows there are fewer re-weightings
 CLOSE = 0.1  # typical resampling steps up to which parameters are at rest: adds a hundredth to a squared step
 FEW = 16  # rows that are used to test whether a model is linear
 STRAIGHT = 1e-4  # relative deviation from the tangent up to which a model is linear
@@ -83,13 +83,16 @@ class Reweighted:
     drawn: Tensor = field(repr=False)  # (b, d), L(w − 1)
 
 
-def reweighted(model: Objective, data: TrainingSet, seed: int, draws: int = DRAWS) -> Reweighted:
-    """One pass over the rows for the sum and for `draws` bootstrap samples of the units."""
-    count = min(draws, max(8, CELLS // data.n))
-    drawn = Multinomial().draw(data.units, count, generator(seed)).sub_(1)[:, data.unit]
-    weights = torch.cat([torch.ones(1, data.n, dtype=torch.float64), drawn])
-    gradients = weighted_gradients(model, data, weights)
-    return Reweighted(gradients[0], gradients[1:])
+def reweighted(model: Objective, data: Rows, seed: int, draws: int = DRAWS) -> Reweighted:
+    """The sum over all rows, and `draws` bootstrap samples of the units of a sample, in the size they have for all."""
+    rows = data.sample
+    drawn = Multinomial().draw(rows.units, draws, generator(seed)).sub_(1)[:, rows.unit]
+    one = torch.ones(1, data.n, dtype=torch.float64)
+    if rows is data:
+        gradients = weighted_gradients(model, data, torch.cat([one, drawn]))
+        return Reweighted(gradients[0], gradients[1:])
+    times = sqrt(data.units / rows.units)
+    return Reweighted(weighted_gradients(model, data, one)[0], times * weighted_gradients(model, rows, drawn))
 
 
 def is_linear(model: Objective, data: TrainingSet) -> bool:

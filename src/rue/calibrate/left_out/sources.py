@@ -37,11 +37,11 @@ class Influence:
         evidence = _at_rest(model, data, own, "as asked")
         rest = evidence.rest
         assert rest is not None
-        share = effective_share(rest, data)
+        share = effective_share(rest)
         if not model.family.stationary or share <= WARNED_OF or is_linear(model, data):
             return evidence
         warning = (
-            f"{rest.left.effective:.0f} effective parameters are {share:.0%} of the {data.n} rows': left-out "
+            f"{rest.effective(data.n):.0f} effective parameters are {share:.0%} of the {data.n} rows': left-out "
             "errors by influence came out up to four times too large for networks with so many, so that expected "
             "errors and intervals are likely too wide; leave left_out= to the rule, or give validation= rows"
         )
@@ -81,10 +81,10 @@ class KernelWitness:
                 "left_out=Linearised()"
             )
         if model.family.outside:
-            return Evidence.of(model, data, "witness", "as asked", kernel.prediction, kernel.says, kernel.facts)
+            return Evidence.of(model, data.sample, "witness", "as asked", kernel.prediction, kernel.says, kernel.facts)
         tangent = refitted_tangent(model, data, model.objective.centre, None, seed)
         rest, facts = _resting(tangent, data), _facts(tangent)
-        return _evidence("witness", "as asked", rest, kernel.prediction, data, kernel.says, facts)
+        return _evidence("witness", "as asked", rest, kernel.prediction, data.sample, kernel.says, facts)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Chosen:
         if rested is None:
             return _mixed(model, data, own, seed, why)
         assert rested.rest is not None
-        share = effective_share(rested.rest, data)
+        share = effective_share(rested.rest)
         if share <= RELIED_ON or is_linear(model, data):
             return rested
         crowded = (
@@ -169,16 +169,17 @@ def rested_tangent(model: Model, data: Rows, seed: int = 0) -> RefittedTangent |
         return None
 
 
-def effective_share(rest: AtRest, data: Rows) -> float:
+def effective_share(rest: AtRest) -> float:
     """Effective parameters divided by the number of free outputs of all rows (crowding)."""
     free = free_outputs(rest.objective.family, rest.left.fitted.shape[1])
-    return crowding(rest.left.effective, data.n, free)
+    return crowding(rest.left.effective, len(rest.left.share), free)
 
 
 def _at_rest(model: Model, data: Rows, own: Own, why: str) -> Evidence:
     inverted = own()
-    rest = AtRest(model, inverted, left_out(model, data, inverted.inverse))
-    return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, {})
+    rows = data if model.family.coupled else data.sample
+    rest = AtRest(model, inverted, left_out(model, rows, inverted.inverse))
+    return _evidence("influence at rest", why, rest, rest.left.prediction, rows, None, {})
 
 
 def _stated(model: Model, data: Rows, own: Own, seed: int) -> tuple[Evidence | None, str]:
@@ -219,7 +220,7 @@ def _inferred(model: Model, data: Rows, seed: int) -> Evidence | None:
 def _at_inferred(tangent: RefittedTangent, data: Rows, why: str) -> Evidence:
     rest = _resting(tangent, data)
     facts = {"l2_found": tangent.model.strength}
-    return _evidence("influence at rest", why, rest, rest.left.prediction, data, None, facts)
+    return _evidence("influence at rest", why, rest, rest.left.prediction, data.sample, None, facts)
 
 
 def _under_inferred_l2(model: Model, data: Rows, seed: int) -> RefittedTangent | None:
@@ -248,17 +249,18 @@ def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
     if kernel is None:
         return _of_tangent(tangent, data, why)
     rest, decision = _resting(tangent, data), model.family.decision
-    targets = leaves(joined([batch.targets for batch in data.batches()]))[0]
+    rows = data.sample
+    targets = leaves(joined([batch.targets for batch in rows.batches()]))[0]
     first, second = rest.left.prediction, kernel.prediction
-    best = share_of_first(decision, first, second, targets, data.weight.to(first.device))
-    alone, judged = (_evidence("witness", why, rest, each, data, None, {}).loss for each in (first, second))
+    best = share_of_first(decision, first, second, targets, rows.weight.to(first.device))
+    alone, judged = (_evidence("witness", why, rest, each, rows, None, {}).loss for each in (first, second))
     poor = judged > MUCH * alone
-    share = best if poor else min(best, max(0.0, 1 - LEAK * effective_share(rest, data)))
+    share = best if poor else min(best, max(0.0, 1 - LEAK * effective_share(rest)))
     prediction = mixed(decision, first, second, share)
     honest = Mixed(OfTangent(tangent.model), kernel.says, share, decision)
     facts = {**_facts(tangent), "tangent_share": share, **kernel.facts}
     source: Source = "linearised and witness" if share else "witness"
-    evidence = _evidence(source, why, rest, prediction, data, honest, facts)
+    evidence = _evidence(source, why, rest, prediction, rows, honest, facts)
     return replace(evidence, warning=_poor(judged, alone)) if poor else evidence
 
 
@@ -273,11 +275,12 @@ def _poor(witnessed: float, alone: float) -> str:
 
 def _of_tangent(tangent: RefittedTangent, data: Rows, why: str) -> Evidence:
     rest = _resting(tangent, data)
-    return _evidence("linearised", why, rest, rest.left.prediction, data, OfTangent(tangent.model), _facts(tangent))
+    own = OfTangent(tangent.model)
+    return _evidence("linearised", why, rest, rest.left.prediction, data.sample, own, _facts(tangent))
 
 
 def _resting(tangent: RefittedTangent, data: Rows) -> AtRest:
-    return AtRest(tangent.model, tangent.inverted, left_out(tangent.model, data, tangent.inverted.inverse))
+    return AtRest(tangent.model, tangent.inverted, left_out(tangent.model, data.sample, tangent.inverted.inverse))
 
 
 def _facts(tangent: RefittedTangent) -> Facts:
@@ -289,12 +292,12 @@ def _witness(model: Model, data: Rows, seed: int) -> Witness | None:
     if not can_be_witnessed(model):
         return None
     try:
-        return witness(model, data, seed)
+        return witness(model, data.sample, seed)
     except ShapeError:  # texts that were padded batch by batch
         return None
 
 
 def _evidence(
-    source: Source, why: str, rest: AtRest, prediction: Tensor, data: Rows, honest: Honest | None, facts: Facts
+    source: Source, why: str, rest: AtRest, prediction: Tensor, rows: Rows, honest: Honest | None, facts: Facts
 ) -> Evidence:
-    return Evidence.of(rest.objective, data, source, why, prediction, honest, facts, rest)
+    return Evidence.of(rest.objective, rows, source, why, prediction, honest, facts, rest)

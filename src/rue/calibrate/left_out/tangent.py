@@ -15,8 +15,8 @@ from rue.core.curvature import GaussNewton
 from rue.core.derivatives import followed_batches, jacobian, on_the_tangent, outputs, width
 from rue.core.followed import Followed
 from rue.core.nested import joined, take
-from rue.core.resample import generator
 from rue.core.solve.choice import Inverted, invert
+from rue.data.rows import Rows, some_units
 
 ENTRIES = 1_500  # maximum number of outputs of rows that the penalty is chosen on
 NUMBERS = 2**28  # maximum number of entries of their gradients
@@ -80,7 +80,7 @@ class RefittedTangent:
 
 
 def refitted_tangent(
-    model: Objective, data: TrainingSet, centre: Tensor, strength: float | None, seed: int
+    model: Objective, data: Rows, centre: Tensor, strength: float | None, seed: int
 ) -> RefittedTangent:
     """Refit the tangent under a penalty of this strength; if None, of the strength with the least left-out loss."""
     if strength is not None:
@@ -96,7 +96,7 @@ def at_own(model: Objective, centre: Tensor, strength: float) -> Tangent:
     return Tangent(model, model.theta, centre, strength, torch.ones_like(model.theta))
 
 
-def settle(start: Tangent, data: TrainingSet, seed: int) -> tuple[Tangent, Inverted]:
+def settle(start: Tangent, data: Rows, seed: int) -> tuple[Tangent, Inverted]:
     """Move a tangent to its minimum on all rows: one Newton step for squared error, a few for other convex losses.
 
     A few steps from a good start are enough, because left-out predictions are honest also near the minimum.
@@ -183,13 +183,3 @@ def _together(parts: list[Batch]) -> Batch:
     inputs = {name: torch.cat([part.inputs[name] for part in parts]) for name in ("offset", "features")}
     targets = joined([part.targets for part in parts])
     return Batch(inputs, targets, torch.cat([part.weight for part in parts]), slice(0, parts[-1].rows.stop))
-
-
-def some_units(data: TrainingSet, most: int, seed: int) -> Tensor:
-    """A mask (n,) of the rows of randomly drawn units, about `most` rows in all; all rows if there are no more."""
-    if data.n <= most:
-        return torch.ones(data.n, dtype=torch.bool)
-    order = torch.randperm(data.units, generator=generator(seed))
-    sizes = torch.bincount(data.unit, minlength=data.units)[order]
-    count = max(2, int((sizes.cumsum(0) <= most).sum()))
-    return torch.isin(data.unit, order[:count])

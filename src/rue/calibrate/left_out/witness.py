@@ -16,12 +16,12 @@ from torch import Tensor
 from rue.calibrate.left_out.affine import FLAT, FeatureRows, spectrum
 from rue.calibrate.left_out.evidence import Honest
 from rue.calibrate.left_out.path import best_refit
-from rue.calibrate.left_out.tangent import some_units
 from rue.core.concepts import Batch, Facts, Family, Inputs, Objective, Predictor, TrainingSet
 from rue.core.derivatives import width
 from rue.core.model import Model
 from rue.core.nested import joined, leaves, take
 from rue.data.features import Standardiser, some_points
+from rue.data.rows import some_units
 from rue.losses.classes import bernoulli, cross_entropy
 from rue.losses.loss import Loss
 
