@@ -17,7 +17,7 @@ from rue.errors import NotConvergedError
 
 import rue
 from rue.core.derivatives import gradient_batches
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 PAGE = Path(__file__).parent.parent / "docs" / "scale" / "iterations.csv"
 DAMPINGS = (0.0, 10.0)

@@ -24,12 +24,12 @@ ROWS = 1000
 FIT_SHARE, FIT_SECONDS, AUDIT_SECONDS = 0.05, 0.020, 0.0005
 AT_FIT = (
     "rue.methods.fitting.warnings_at_fit",
-    "rue.data.rows.admit_again",
+    "rue.data.opening.admit_again",
     "rue.models.admission._admit_link",
     "rue.models.torch.module.refuse_unregistered",
     "rue.models.torch.module.refuse_wrong_derivative",
     "rue.data.rows._print",
-    "rue.data.rows.admit_labels",
+    "rue.data.opening.admit_labels",
     "rue.methods.fitting.Fitting._fingerprint",
     "rue.data.cells.SeenCells.of",
 )

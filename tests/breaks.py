@@ -37,6 +37,8 @@ JACK = "tests/test_jackknife_plus.py"
 FULL = "tests/test_full_conformal.py"
 EXPLAIN = "tests/test_explain.py"
 FOLDS = "tests/test_folds.py"
+SAMPLED = "tests/test_sample_of_rows.py"
+WORKERS = "tests/test_workers.py"
 OUTSIDE = "tests/test_outside.py"
 REPORT = "tests/test_report.py"
 EVAL = "tests/test_evaluate.py"
@@ -980,7 +982,7 @@ BREAKS = [
     Break(
         "row weights left out of sums of slopes",
         "core/derivatives.py",
-        "rows = part.weight[:, None] *",
+        "rows = some.weight[:, None] *",
         "rows =",
         DERIVATIVES,
     ),
@@ -1382,6 +1384,48 @@ BREAKS = [
         KEPT,
     ),
     Break(
+        "a sample's derivatives taken from the first rows of all",
+        "core/memory.py",
+        "whole.rows[current.part.rows]",
+        "torch.arange(whole.data.n)[current.part.rows]",
+        SAMPLED,
+    ),
+    Break(
+        "resampled gradients of a sample as small as the sample",
+        "calibrate/left_out/rest.py",
+        "times * weighted_gradients",
+        "weighted_gradients",
+        SAMPLED,
+    ),
+    Break(
+        "effective parameters of a sample taken for those of all rows",
+        "calibrate/left_out/evidence.py",
+        "self.left.effective * n / len(self.left.share)",
+        "self.left.effective",
+        SAMPLED,
+    ),
+    Break(
+        "groups cut by the sample",
+        "data/rows.py",
+        "return drawn[data.unit]",
+        "return drawn[data.unit] & (torch.arange(data.n) % 50 > 0)",
+        SAMPLED,
+    ),
+    Break(
+        "sums of workers merged in the order of the workers",
+        "core/sums.py",
+        "return found[node] if node in found else _plus(*(_merged(found, half) for half in _halves(node)))",
+        "return tuple(sum(part) for part in zip(*found.values(), strict=True))",
+        WORKERS,
+    ),
+    Break(
+        "the rows of a block numbered from zero",
+        "data/rows.py",
+        "slice(self.cuts[number], self.cuts[number + 1])\n            if",
+        "slice(0, self.cuts[number + 1] - self.cuts[number])\n            if",
+        WORKERS,
+    ),
+    Break(
         "kept derivatives of all rows given for each part",
         "core/memory.py",
         "place = (rows.start, rows.stop)",
@@ -1539,9 +1583,9 @@ BREAKS = [
     ),
     Break(
         "rows that pickle cannot name",
-        "data/rows.py",
-        "partial(read, reader), data, given",
-        "lambda: read(reader), data, given",
+        "data/opening.py",
+        "units, read, reader, cuts",
+        "units, lambda *which: read(*which), reader, cuts",
         PICKLING,
     ),
     Break(

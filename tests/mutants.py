@@ -125,7 +125,7 @@ EQUIVALENT: tuple[tuple[str, str, str, str], ...] = (
     ("calibrate/smoother.py", "COPIES * 8 * count", "9", "an estimate of memory"),
     ("calibrate/smoother.py", "count = data.n * outputs(", "/", "an estimate of memory"),
     ("calibrate/conformal.py", "limit_denominator(10**9)", "1[01]", "a level is changed by less than 1e-9"),
-    ("calibrate/cv_plus.py", "data.weight == data.weight[0]", "1", "all are equal, or not, whichever is compared with"),
+    ("calibrate/cv_plus.py", "rows.weight == rows.weight[0]", "1", "all are equal, or not, whichever is compared with"),
     ("calibrate/variance.py", "noise = float(shares @ (residual**2).sum(1)) / k", r"mean|\*", "the optimiser's units"),
     ("calibrate/variance.py", 'np.einsum("n,tnii->t", shares, terms) / k', r"\*", "the optimiser's units"),
     ("calibrate/left_out/sources.py", "seed: int = 0) -> RefittedTangent", "1", "another seed"),

@@ -131,9 +131,20 @@ def test_the_public_names_are_these():
         [
             *("CalibratedRUE", "RUE", "LinearRUE", "Laplace", "BootstrapSGD", "KernelDensity", "NearestNeighbours"),
             *("ErrorForest", "FewerRows", "ForestRUE", "Homoscedastic", "ClassifierRUE", "Confidence"),
-            *("wrap", "audit", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
+            *("wrap", "audit", "workers", "choose_penalty", "Data", "Model", "Audit", "Auditor", "Interval", "Policy"),
             *("Explanation", "Explanations"),
-            *("calibrate", "curvature", "losses", "solve", "resample", "evaluate", "datasets", "integrated", "policy"),
+            *(
+                "calibrate",
+                "curvature",
+                "losses",
+                "solve",
+                "sums",
+                "resample",
+                "evaluate",
+                "datasets",
+                "integrated",
+                "policy",
+            ),
             *("errors", "checkpoint", "left_out", "plan", "plots", "quiet", "tokens", "Report", "report"),
             *("Check", "CheckUp", "checks"),
         ]

@@ -8,7 +8,7 @@ from torch.func import functional_call, jacrev, vmap
 
 import rue
 from rue.core.solve import block_diagonal
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from snapshot import changed, module_picture
 
 L2, DAMPING = 0.3, 0.2

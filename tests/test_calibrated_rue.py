@@ -22,7 +22,7 @@ from rue.calibrate.doubts import doubts
 from rue.calibrate.smoother import POWERS
 from rue.core.errors import DataError, ModelError, NumericalError, RueWarning, SettingError
 from rue.core.solve import Fixed, NoDamping
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.methods.calibrated_rue import DAMPINGS, TERMS, _terms
 
 LEAST = (0,) * len(TERMS)  # any term may turn out not to pay, scarcity too

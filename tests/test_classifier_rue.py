@@ -425,7 +425,7 @@ def test_covariances_of_no_more_rows_than_fit_are_weighed(rows, cells, fewest, u
 @pytest.mark.parametrize("opinion", [None, 0.2, 0.9])
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.0, 6.0])
 def test_validation_rows_set_temperature_and_share_against_a_prior_around_what_was_fitted(opinion, scale, monkeypatch):
-    monkeypatch.setattr("rue.data.rows.BATCH_BYTES", 100)  # a few rows at a time
+    monkeypatch.setattr("rue.data.opening.BATCH_BYTES", 100)  # a few rows at a time
     source = np.random.default_rng(int(10 * scale))
     X = source.normal(size=(30, 3))
     y = (source.random(30) < expit(2 * X[:, 0] + X[:, 1])).astype(float)

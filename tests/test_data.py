@@ -25,7 +25,7 @@ import rue
 from rue.core.curvature import GaussNewton
 from rue.core.errors import DataError
 from rue.core.solve import NoDamping
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 CASE = cases.softplus()
 N = len(CASE.y)

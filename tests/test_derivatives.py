@@ -14,7 +14,7 @@ from rue.core import derivatives
 from rue.core.curvature import symmetric
 from rue.core.errors import DerivativeError
 from rue.core.resample import Multinomial
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 every_case = pytest.mark.parametrize("name", cases.CASES)
 

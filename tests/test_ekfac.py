@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import rue
 from rue.calibrate.leaving_one_out import leave_one_out
 from rue.core.coordinates import CurvedRows
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from sketch_cases import CASES, made
 from snapshot import changed, module_picture
 

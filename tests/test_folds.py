@@ -23,7 +23,7 @@ from rue.calibrate.left_out import Folds
 from rue.calibrate.left_out.kept import Kept
 from rue.calibrate.left_out.splits import forward, splits
 from rue.core.errors import DataError, ModelError, SettingError, ShapeError
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 N = 90
 source = np.random.default_rng(0)

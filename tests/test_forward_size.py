@@ -6,7 +6,7 @@ from torch import nn
 
 import rue
 from rue.core.derivatives import outputs
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.models.torch import forward_size
 from rue.models.torch.module import ModuleCore
 

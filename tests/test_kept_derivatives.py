@@ -16,7 +16,7 @@ from rue.core import chunks, derivatives, memory
 from rue.core.derivatives import gradient_batches, jacobian_batches
 from rue.core.memory import derivatives_kept
 from rue.core.solve import Projection
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.methods import best_method
 
 pytestmark = pytest.mark.usefixtures("few_trees")

@@ -19,7 +19,7 @@ from rue.core.errors import NumericalError, RueWarning
 from rue.core.one_step import left_out, step_without
 from rue.core.resample import Poisson
 from rue.core.solve import Cholesky, ConjugateGradient, Dual, Fixed, NoDamping
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from snapshot import changed, module_picture, world_picture
 
 seed = st.integers(0, 10_000)

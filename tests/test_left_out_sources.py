@@ -23,7 +23,8 @@ from rue.calibrate.left_out.rest import DRAWS, Reweighted, distance, is_linear, 
 from rue.calibrate.left_out.witness import MIXES, Size, witness
 from rue.core.classify import probability
 from rue.core.concepts import Batch
-from rue.data.rows import some_units, training_rows
+from rue.data.opening import training_rows
+from rue.data.rows import some_units
 from rue.losses.classes import bernoulli
 from rue.losses.regression import squared_error
 from rue.methods import calibrated_rue

@@ -9,7 +9,7 @@ import rue
 from rue.core.errors import NotConvergedError, SettingError
 from rue.core.resample import generator
 from rue.core.solve import LiSSA
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 DAMPING, L2 = 0.7, 0.3
 

@@ -157,7 +157,7 @@ def test_cox_counts_a_weight_of_two_as_a_row_twice():
 
 def test_cox_gauss_newton_products_are_the_dense_matrix():
     from rue.core.curvature import GaussNewton, Hessian
-    from rue.data.rows import training_rows
+    from rue.data.opening import training_rows
 
     X, y = survival(25)
     rows, model = training_rows((X, y), rue.wrap(cox_net([0.5, -0.3, 0.2]), loss="cox", l2=0.5))

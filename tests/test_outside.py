@@ -25,7 +25,7 @@ from rue.calibrate.shrinkage import best_temperature
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, SettingError
 from rue.data.features import Standardiser, coordinates, training_points
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.methods.crossed import NEAR, _put_together, crossed
 from rue.methods.fitting import fitting
 from rue.methods.outside_classes import margins_from_outside

@@ -11,7 +11,7 @@ import rue
 from rue.core.derivatives import jacobian, pushed
 from rue.core.errors import RueWarning, SettingError
 from rue.core.solve import Cholesky, Projection
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 
 @pytest.mark.parametrize("name", ["softplus", "convolution", "recurrent", "attention", "softmax"])

@@ -18,7 +18,7 @@ import rue
 from rue import losses
 from rue.core.errors import DataError, ModelError, SettingError, ShapeError
 from rue.core.solve import Cholesky, Projection
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.models.estimator import EstimatorBoundary
 from snapshot import changed, module_picture, world_picture
 

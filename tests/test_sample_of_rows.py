@@ -13,7 +13,7 @@ from rue.calibrate.left_out import Influence, Mixture
 from rue.calibrate.left_out.rest import reweighted
 from rue.core.derivatives import jacobian_batches
 from rue.core.memory import derivatives_kept
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 FEW = 300
 

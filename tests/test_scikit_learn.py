@@ -33,7 +33,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import rue
 from rue.core.errors import DataError, ModelError, SettingError
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 5))

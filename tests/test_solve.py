@@ -26,7 +26,7 @@ from rue.core.solve import (
 )
 from rue.core.solve.choice import chosen_solver, invert, too_large
 from rue.core.solve.dense import checked
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 SOLVERS = {
     "Cholesky": Cholesky(),

@@ -6,7 +6,7 @@ from torch import nn
 
 import rue
 from rue.core import derivatives, products, row_by_row
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.models.torch.module import ModuleCore
 from sketch_cases import CASES, WHOLE, Packed, made
 

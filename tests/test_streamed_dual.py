@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import rue
 from rue.calibrate.left_out import tangent
 from rue.core.nested import leaves
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.models.torch import layer_products
 from sketch_cases import CASES, WHOLE, made
 

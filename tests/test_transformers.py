@@ -13,7 +13,7 @@ import rue
 import texts
 from rue.core import derivatives, products
 from rue.core.errors import DataError, ModelError, RueWarning, ShapeError
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from snapshot import changed, module_picture, world_picture
 from texts import LABELS, NEW_TEXTS, TEXTS, padded
 

@@ -12,7 +12,7 @@ from rue.core.concepts import POINTS
 from rue.core.derivatives import weighted_gradients
 from rue.core.errors import DataError, ModelError, SettingError
 from rue.data.features import coordinates
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.models.trees import scikit_learn as scikit_learn_trees
 from rue.models.trees.tree_model import LEAVES, BoostedTrees, TreeReading, leaf_penalty, tree_core
 from tree_cases import TOLERANCE, Case, cases, table, targets

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 import oracles
 import rue
 from rue.core import derivatives
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 
 METHOD = rue.LinearRUE(damping=rue.solve.NoDamping())
 GENERATOR = torch.Generator().manual_seed(0)

@@ -102,7 +102,7 @@ def test_batch_size_does_not_change_the_audit(name, monkeypatch):
     whole = auditor.audit(X_new)
     assert_same(auditor.audit(DataLoader(TensorDataset(X_new), batch_size=2)), whole)
     monkeypatch.setattr("rue.core.chunks.CHUNK_BYTES", 1)
-    monkeypatch.setattr("rue.data.rows.BATCH_BYTES", 1)
+    monkeypatch.setattr("rue.data.opening.BATCH_BYTES", 1)
     assert_same(auditor.audit(X_new), whole)
 
 

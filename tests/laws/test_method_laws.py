@@ -90,7 +90,7 @@ def test_chunks_of_one_row_do_not_change_the_audit(method, monkeypatch):
     case = case_of("convolution")
     whole = plain(method, "convolution")[1]
     monkeypatch.setattr("rue.core.chunks.CHUNK_BYTES", 1)
-    monkeypatch.setattr("rue.data.rows.BATCH_BYTES", 1)
+    monkeypatch.setattr("rue.data.opening.BATCH_BYTES", 1)
     monkeypatch.setattr("rue.methods.ensemble.MEMBER_BYTES", 1)
     np.testing.assert_allclose(audited(method, case).score, whole.score, rtol=1e-9)
 

@@ -18,7 +18,7 @@ from rue.core.influence import pull_root, pull_root_fits
 from rue.core.resample import BayesianBootstrap, Jackknife, Multinomial, Poisson
 from rue.core.solve import Fixed, MeanFraction
 from rue.core.solve.choice import invert
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.methods.resampled import Resampled
 
 CURVATURES = {"Hessian": rue.curvature.Hessian(), "GaussNewton": rue.curvature.GaussNewton()}

@@ -15,7 +15,7 @@ from rue.core.errors import NotConvergedError
 from rue.core.model import Model
 from rue.core.solve import NoDamping
 from rue.core.solve.choice import invert
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.evaluate.datasets.simulated import BETA_1, BETA_2, RANGE, mean, simulated
 from rue.methods import LinearRUE
 from rue.models import wrap

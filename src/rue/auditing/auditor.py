@@ -39,7 +39,7 @@ from rue.core.nested import leaves
 from rue.core.progress import track
 from rue.core.resample import untouched
 from rue.core.row_order import refuse_another_order
-from rue.data.rows import input_batches
+from rue.data.opening import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
 from rue.explain.target import explained_number

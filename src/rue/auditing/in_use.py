@@ -15,7 +15,8 @@ from rue.core.derivatives import outputs
 from rue.core.errors import DataError, ModelError
 from rue.core.model import Model
 from rue.core.nested import leaves
-from rue.data.rows import Rows, input_batches
+from rue.data.opening import input_batches
+from rue.data.rows import Rows
 
 LOOKED_AT = 2  # training rows that a model is asked for again in every audit, where only its predictions are known
 

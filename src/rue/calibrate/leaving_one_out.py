@@ -24,7 +24,8 @@ from rue.core.one_step import LeftOut, left_out, left_out_losses
 from rue.core.progress import track
 from rue.core.resample import generator, untouched
 from rue.core.solve.choice import check_parts, invert
-from rue.data.rows import Rows, training_rows
+from rue.data.opening import training_rows
+from rue.data.rows import Rows
 
 LongArray = NDArray[np.int64]
 

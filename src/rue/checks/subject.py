@@ -19,7 +19,8 @@ from rue.core.curvature import GaussNewton
 from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.solve.choice import Inverted, invert, too_large
-from rue.data.rows import Rows, input_batches
+from rue.data.opening import input_batches
+from rue.data.rows import Rows
 from rue.models.torch.module import plain_module
 from rue.models.trees.leaf_influence import SampledTrees
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rue.calibrate.left_out.rest import distance, reweighted
 from rue.checks.subject import Subject, gauss_newton
 from rue.core.errors import RueError
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.losses import LOSSES
 from rue.losses.stated import Scale
 from rue.models.torch.module import ModuleCore, plain_module

@@ -5,7 +5,7 @@ members, and u resampling units (u = n unless rows are grouped). The batch axis 
 `GaussNewton()`, `Cholesky()` and `RUE(...)` are frozen; applied to a model and data they return another type.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -188,8 +188,17 @@ class TrainingSet(Protocol):
         """The unit of each row: (n,) integers below u."""
         ...
 
+    @property
+    def whole(self) -> "TrainingSet":
+        """The training set that rows are numbered in: itself, but for a block."""
+        ...
+
     def batches(self) -> Iterator[Batch]:
         """Every row once, in the same order on every pass."""
+        ...
+
+    def blocks(self, most: int) -> "Sequence[TrainingSet]":
+        """At most so many parts of the rows, always the same ones, whose sums are added up."""
         ...
 
 

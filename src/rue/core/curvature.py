@@ -14,6 +14,7 @@ from rue.core.errors import DerivativeError, NotPositiveDefiniteError
 from rue.core.products import VECTORS, gauss_newton_product, hessian_product, penalty_product
 from rue.core.progress import track
 from rue.core.resample import generator
+from rue.core.sums import summed
 
 ASYMMETRY = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative to the largest entry; more is not rounding error
 PROBES = 64  # random sign vectors for the trace: a relative error of a few per cent, enough to choose a damping
@@ -100,7 +101,7 @@ class GaussNewtonAt(_CurvatureAt):
         """The exact trace, summed over rows."""
         if "_dense" in vars(self):
             return float(self._dense.trace())
-        from_rows = sum(float((rows * curved).sum()) for rows, curved in self._curved_rows())
+        from_rows = sum(float((rows * curved).sum()) for rows, curved in _curved_rows(self.model, self.data))
         diagonal = self.penalty_diagonal()
         return from_rows + float(penalty_dense(self.model).trace() if diagonal is None else diagonal.sum())
 
@@ -110,30 +111,38 @@ class GaussNewtonAt(_CurvatureAt):
 
     @cached_property
     def _dense(self) -> Tensor:
-        matrix = penalty_dense(self.model)
-        for rows, curved in self._curved_rows():
-            matrix.addmm_(rows.T, curved)
+        model, size = self.model, self.size  # and not the rows, so that the part can be sent to other processes
+
+        def part(block: TrainingSet) -> tuple[Tensor]:
+            matrix = torch.zeros(size, size, dtype=torch.float64, device=model.theta.device)
+            for rows, curved in _curved_rows(model, block):
+                matrix.addmm_(rows.T, curved)
+            return (matrix,)
+
+        matrix = summed(self.data, part, size**2)[0].add_(penalty_dense(model))
         return 0.5 * (matrix + matrix.T)
 
-    def _curved_rows(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """J and ΛJ, each (c·k, d) in float64."""
-        for jacobian, curvature in self._parts():
-            yield jacobian.flatten(0, 1), (curvature @ jacobian).flatten(0, 1)
-
     def _root_rows(self) -> Iterator[Tensor]:
-        for jacobian, curvature in self._parts():
+        for jacobian, curvature in _parts(self.model, self.data):
             yield (convex_root(curvature) @ jacobian).flatten(0, 1)
 
-    def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Jacobians (c, f, d) and weighted Hessians of the loss (c, f, f); coupled rows form one block."""
-        if self.model.family.coupled:
-            rows = torch.cat([jacobian.double() for _, jacobian in jacobian_batches(self.model, self.data)])
-            batch = whole(self.data)
-            yield rows.view(1, self.data.n, -1), weighted_hessian(self.model, outputs(self.model, batch.inputs), batch)
-            return
-        for batch, followed in followed_batches(self.model, self.data):
-            curved = weighted_hessian(self.model, outputs(self.model, batch.inputs), batch)
-            yield followed.values.double(), followed.among(curved)
+
+def _curved_rows(model: Objective, data: TrainingSet) -> Iterator[tuple[Tensor, Tensor]]:
+    """J and ΛJ, each (c·k, d) in float64."""
+    for jacobian, curvature in _parts(model, data):
+        yield jacobian.flatten(0, 1), (curvature @ jacobian).flatten(0, 1)
+
+
+def _parts(model: Objective, data: TrainingSet) -> Iterator[tuple[Tensor, Tensor]]:
+    """Jacobians (c, f, d) and weighted Hessians of the loss (c, f, f); coupled rows form one block."""
+    if model.family.coupled:
+        rows = torch.cat([jacobian.double() for _, jacobian in jacobian_batches(model, data)])
+        batch = whole(data)
+        yield rows.view(1, data.n, -1), weighted_hessian(model, outputs(model, batch.inputs), batch)
+        return
+    for batch, followed in followed_batches(model, data):
+        curved = weighted_hessian(model, outputs(model, batch.inputs), batch)
+        yield followed.values.double(), followed.among(curved)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from rue.core.nested import leaves, map_leaves, take
 from rue.core.process import forward_mode, ignoring, undivided
 from rue.core.progress import track
 from rue.core.row_by_row import note
+from rue.core.sums import summed
 
 FEW = 16  # number of outputs up to which a closed-form Jacobian is the cheapest way to compute Jᵀu
 SLOWER = (  # warnings of torch itself
@@ -199,22 +200,31 @@ def width(model: Objective, data: TrainingSet) -> int:
 
 def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:
     """L w for each of b weight vectors (b, n): (b, d) in float64."""
-    total = torch.zeros(len(weights), model.theta.numel(), dtype=torch.float64, device=model.theta.device)
-    for part, gradients in gradient_batches(model, data):
-        total += weights[:, part.rows].to(total) @ gradients
-    return total
+    shape = (len(weights), model.theta.numel())
+
+    def part(block: TrainingSet) -> tuple[Tensor]:
+        total = torch.zeros(shape, dtype=torch.float64, device=model.theta.device)
+        for batch, gradients in gradient_batches(model, block):
+            total += weights[:, batch.rows].to(total) @ gradients
+        return (total,)
+
+    return summed(data, part, weights.shape[0] * shape[1])[0]
 
 
 def pulled_sums(model: Objective, data: TrainingSet, cotangents: Callable[[Tensor, Any], Tensor]) -> Tensor:
     """Σᵢ wᵢ Jᵢᵀ uᵢ for each of r cotangents (r, c, k), which are made of outputs and targets: (r, d) in float64."""
-    total = torch.zeros((), dtype=torch.float64, device=model.theta.device)
-    for part in (part for batch in data.batches() for part in chunks(batch, 16 * chunk_rows(model, FEW))):
-        with torch.enable_grad():
-            theta = model.theta.detach().requires_grad_()
-            predicted = model.predict(theta, part.inputs)
-            rows = part.weight[:, None] * cotangents(predicted.detach(), part.targets)
-            total = total + pull_many(predicted, theta, rows.to(predicted)).detach().double()
-    return total
+
+    def part(block: TrainingSet) -> tuple[Tensor]:
+        total = torch.zeros((), dtype=torch.float64, device=model.theta.device)
+        for some in (some for batch in block.batches() for some in chunks(batch, 16 * chunk_rows(model, FEW))):
+            with torch.enable_grad():
+                theta = model.theta.detach().requires_grad_()
+                predicted = model.predict(theta, some.inputs)
+                rows = some.weight[:, None] * cotangents(predicted.detach(), some.targets)
+                total = total + pull_many(predicted, theta, rows.to(predicted)).detach().double()
+        return (total,)
+
+    return summed(data, part, model.theta.numel())[0]
 
 
 def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tensor]:

@@ -35,6 +35,15 @@ class DrawnRows:
         """The unit of each row, (s,): its own."""
         return torch.arange(len(self.rows))
 
+    @property
+    def whole(self) -> "DrawnRows":
+        """These rows."""
+        return self
+
+    def blocks(self, most: int) -> tuple["DrawnRows"]:  # noqa: ARG002  they are few
+        """All rows."""
+        return (self,)
+
     def batches(self) -> Iterator[Batch]:
         """Every drawn row once, in the batches of the source."""
         start = 0

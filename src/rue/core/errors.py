@@ -9,6 +9,7 @@ RueError
 │       └── OpaqueError             one whose parameters cannot be read; its predictions still can be audited
 ├── SettingError (ValueError)       settings that contradict each other or the problem
 ├── ResourceError (MemoryError)     an audit that this machine has no memory for
+├── WorkerLostError (ConnectionError)  another process that a sum was shared with has ended
 ├── FetchError (OSError)            a data set that is not on this machine and could not be downloaded
 ├── WriteError (OSError)            a file that could not be written; what was there before is unchanged
 └── NumericalError (ArithmeticError)
@@ -64,6 +65,10 @@ class SettingError(RueError, ValueError):
 
 class ResourceError(RueError, MemoryError):
     """There is not enough memory, or time, for an audit."""
+
+
+class WorkerLostError(RueError, ConnectionError):
+    """Another process that a sum was shared with has ended."""
 
 
 class FetchError(RueError, OSError):

@@ -3,7 +3,8 @@
 L (d, u) holds the gradient of the weighted loss of every unit, H̃ is the damped curvature and J the Jacobian.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal
 
 import torch
@@ -14,8 +15,10 @@ from rue.core.derivatives import followed_batches, gradient_batches
 from rue.core.memory import free_bytes
 from rue.core.one_step import left_out
 from rue.core.resample import spread
+from rue.core.sums import summed
 
 Meat = Literal["HC0", "HC3"]
+Gradients = Callable[[TrainingSet], Iterator[tuple[Batch, Tensor]]]
 COPIES = 6  # of the gradients that are in memory at once while they are gathered, centred and solved for
 
 
@@ -29,7 +32,7 @@ def influence(
     c, k, d = jacobian.shape
     solved, residual = inverse.solve(jacobian.double().reshape(c * k, d))
     pulls = torch.zeros(c * k, data.units, dtype=torch.float64, device=solved.device)
-    for part, gradients in _gradient_rows(model, data, inverse, meat):
+    for part, gradients in _gradient_rows(model, data, inverse, meat)(data):
         pulls.index_add_(1, data.unit[part.rows].to(solved.device), solved @ gradients.T)
     return pulls.view(c, k, data.units), residual
 
@@ -46,31 +49,41 @@ def pull_root(
 
     `slope` (n, k) replaces the derivatives of the losses by the outputs, where better ones are available.
     """
-    rows = _gradient_rows(model, data, inverse, meat) if slope is None else _pulled(model, data, slope)
+    rows = _gradient_rows(model, data, inverse, meat) if slope is None else partial(_pulled, model, slope)
     d, device = model.theta.numel(), model.theta.device
     keep = data.units <= 2 * d  # so few gradients are kept; more are condensed into d rows
     if keep or data.units < data.n:  # rows of a group may be anywhere, so they are added up first
         gathered = torch.zeros(data.units, d, dtype=torch.float64, device=device)
-        for part, gradients in rows:
-            gathered.index_add_(0, data.unit[part.rows].to(device), gradients)
+        for batch, gradients in rows(data):
+            gathered.index_add_(0, data.unit[batch.rows].to(device), gradients)
         root = spread(resampler, gathered.T).T
         return root if keep else _matrix_root(root.T @ root)
     scale, shared = resampler.covariance(data.units)
-    moment = torch.zeros(d, d, dtype=torch.float64, device=device)
-    total = torch.zeros(d, dtype=torch.float64, device=device)
-    for _, gradients in rows:
-        moment.addmm_(gradients.T, gradients)
-        total += gradients.sum(0)
+
+    def part(block: TrainingSet) -> tuple[Tensor, Tensor]:
+        moment = torch.zeros(d, d, dtype=torch.float64, device=device)
+        total = torch.zeros(d, dtype=torch.float64, device=device)
+        for _, gradients in rows(block):
+            moment.addmm_(gradients.T, gradients)
+            total += gradients.sum(0)
+        return moment, total
+
+    moment, total = summed(data, part, d**2)
     return _matrix_root(scale * (moment - shared * torch.outer(total, total) / data.units))
 
 
 def pull_variance(model: Objective, data: TrainingSet, resampler: Resampler) -> Tensor:
     """The diagonal (d,) of L Cov[w] Lᵀ, the variance of the resampled gradient, where every row is a unit."""
     scale, shared = resampler.covariance(data.units)
-    square, total = torch.zeros(2, model.theta.numel(), dtype=torch.float64, device=model.theta.device)
-    for _, gradients in gradient_batches(model, data):
-        square += gradients.square().sum(0)
-        total += gradients.sum(0)
+
+    def part(block: TrainingSet) -> tuple[Tensor, Tensor]:
+        square, total = torch.zeros(2, model.theta.numel(), dtype=torch.float64, device=model.theta.device)
+        for _, gradients in gradient_batches(model, block):
+            square += gradients.square().sum(0)
+            total += gradients.sum(0)
+        return square, total
+
+    square, total = summed(data, part, 2 * model.theta.numel())
     return (scale * (square - shared * total.square() / data.units)).clamp_min(0)  # below zero by rounding
 
 
@@ -81,17 +94,17 @@ def pull_root_fits(model: Objective, data: TrainingSet) -> bool:
     return COPIES * 8 * rows * d <= free_bytes(model.theta.device)
 
 
-def _gradient_rows(model: Objective, data: TrainingSet, inverse: Inverse, meat: Meat) -> Iterator[tuple[Batch, Tensor]]:
-    """The rows of Lᵀ: with HC0 at the fitted outputs, with HC3 at the leave-one-out predictions."""
-    return gradient_batches(model, data) if meat == "HC0" else _left_out_gradients(model, data, inverse)
+def _gradient_rows(model: Objective, data: TrainingSet, inverse: Inverse, meat: Meat) -> Gradients:
+    """Gives the rows of Lᵀ of some training rows: with HC0 at the fitted outputs, with HC3 at left-out predictions.
+
+    With groups, HC3 is the block jackknife.
+    """
+    if meat == "HC0":
+        return partial(gradient_batches, model)
+    return partial(_pulled, model, left_out(model, data, inverse).pull, weighted=False)
 
 
-def _left_out_gradients(model: Objective, data: TrainingSet, inverse: Inverse) -> Iterator[tuple[Batch, Tensor]]:
-    """The rows of Lᵀ with the slopes of rows whose unit is left out (HC3; with groups, the block jackknife)."""
-    return _pulled(model, data, left_out(model, data, inverse).pull, weighted=False)
-
-
-def _pulled(model: Objective, data: TrainingSet, pull: Tensor, weighted: bool = True) -> Iterator[tuple[Batch, Tensor]]:
+def _pulled(model: Objective, pull: Tensor, data: TrainingSet, weighted: bool = True) -> Iterator[tuple[Batch, Tensor]]:
     """The rows Jᵢᵀpᵢ of Lᵀ for slopes p (n, k); `weighted` multiplies them by the weights of the rows."""
     for part, rows in followed_batches(model, data):
         slope = part.weight[:, None] * pull[part.rows] if weighted else pull[part.rows]

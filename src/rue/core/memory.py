@@ -93,7 +93,7 @@ class SampleOf(NamedTuple):
 @contextmanager
 def reading(data: TrainingSet, part: Batch, sample_of: SampleOf | None = None) -> Iterator[None]:
     """Declare that derivatives of these inputs, taken inside this block, belong to these training rows."""
-    before = _reading.get()
+    data, before = data.whole, _reading.get()
     if sample_of is None and before is not None and before.data is data:
         sample_of = before.sample_of
     _reading.set(_Reading(data, part, sample_of))

@@ -8,6 +8,7 @@ from torch import Tensor
 from rue.core.chunks import chunk_rows, chunks
 from rue.core.concepts import Batch, Objective, TrainingSet
 from rue.core.derivatives import coupled, gradient, pull_many, weighted_hessian
+from rue.core.sums import summed
 
 VECTORS = 32  # in one block of curvature products: 8 to 32 were the fastest
 
@@ -56,15 +57,19 @@ def _summed_products(
     model: Objective, data: TrainingSet, vectors: Tensor, products: Callable[[Batch], Callable[[Tensor], Tensor]]
 ) -> Tensor:
     """Add products over rows, a block of vectors at a time: memory holds the hidden layers once for each vector."""
-    total = torch.zeros_like(vectors, dtype=torch.float64)
     rows = data.n if model.family.coupled else max(64, 16 * chunk_rows(model, VECTORS))  # d is wider than any layer
-    for part in (part for batch in data.batches() for part in chunks(batch, rows)):
-        with torch.enable_grad():
-            multiply = products(part)
-            for start in range(0, len(vectors), VECTORS):
-                block = vectors[start : start + VECTORS].to(model.theta.dtype)
-                total[start : start + VECTORS] += multiply(block).detach().double()
-    return total
+
+    def part(block: TrainingSet) -> tuple[Tensor]:
+        total = torch.zeros_like(vectors, dtype=torch.float64)
+        for some in (some for batch in block.batches() for some in chunks(batch, rows)):
+            with torch.enable_grad():
+                multiply = products(some)
+                for start in range(0, len(vectors), VECTORS):
+                    few = vectors[start : start + VECTORS].to(model.theta.dtype)
+                    total[start : start + VECTORS] += multiply(few).detach().double()
+        return (total,)
+
+    return summed(data, part, vectors.numel())[0]
 
 
 def _objective(model: Objective, predicted: Tensor, batch: Batch) -> Tensor:

@@ -40,8 +40,10 @@ from rue.core.row_by_row import Loops, noticed
 from rue.core.solve.choice import WANTED, Inverted, check_parts, invert
 from rue.core.solve.sketch import coarse, unfollowed
 from rue.core.solve.streamed_dual import StreamedDual
+from rue.core.sums import summed
 from rue.data.cells import SeenCells
-from rue.data.rows import Rows, training_rows
+from rue.data.opening import training_rows
+from rue.data.rows import Rows
 from rue.explain.gradients import GradientLens
 from rue.explain.lens import Lens
 from rue.methods.planning import solver_for
@@ -331,8 +333,12 @@ def left_out_noise(slope: Array, weight: Array) -> Array:
 
 def residual_covariance(model: Model, data: Rows) -> Tensor:
     """ν̂², the mean of rrᵀ over the training rows: (k, k) in float64 (section 4.2)."""
-    total = torch.zeros((), dtype=torch.float64, device=model.theta.device)
-    for batch in data.batches():
-        residual = loss_gradient(model, outputs(model, batch.inputs), batch.targets).double()
-        total = total + (batch.weight[:, None] * residual).T @ residual
-    return total / float(data.weight.sum())
+
+    def part(block: TrainingSet) -> tuple[Tensor]:
+        total = torch.zeros((), dtype=torch.float64, device=model.theta.device)
+        for batch in block.batches():
+            residual = loss_gradient(model, outputs(model, batch.inputs), batch.targets).double()
+            total = total + (batch.weight[:, None] * residual).T @ residual
+        return (total,)
+
+    return summed(data, part, 1)[0] / float(data.weight.sum())

@@ -17,7 +17,7 @@ from rue.core.derivatives import followed, outputs
 from rue.core.model import Model
 from rue.core.nested import joined, leaves
 from rue.core.one_step import leverage
-from rue.data.rows import training_rows
+from rue.data.opening import training_rows
 from rue.methods.resampled import Resampled
 from rue.methods.second_opinion import SecondOpinion
 

@@ -23,7 +23,8 @@ from rue.core.solve.dense import Cholesky
 from rue.core.solve.dual import Dual
 from rue.core.solve.sketch import Sketch, affordable
 from rue.core.solve.streamed_dual import MULTIPLICATIONS, StreamedDual
-from rue.data.rows import Rows, input_batches, training_rows
+from rue.data.opening import input_batches, training_rows
+from rue.data.rows import Rows
 from rue.models.admission import described, shapes
 
 

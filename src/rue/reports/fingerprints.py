@@ -11,7 +11,8 @@ from torch import Tensor
 from rue.core.derivatives import outputs
 from rue.core.model import Model
 from rue.core.nested import leaves
-from rue.data.rows import Rows, input_batches
+from rue.data.opening import input_batches
+from rue.data.rows import Rows
 
 
 def weights(model: Model, settings: str = "") -> str:

@@ -123,6 +123,15 @@ class FeatureRows:
         """Number of rows."""
         return len(self.weight)
 
+    @property
+    def whole(self) -> "FeatureRows":
+        """These rows."""
+        return self
+
+    def blocks(self, most: int) -> tuple["FeatureRows"]:  # noqa: ARG002  they are few
+        """All rows."""
+        return (self,)
+
     def batches(self) -> Iterator[Batch]:
         """Every row once, in the same order on every pass."""
         yield from self.parts

@@ -14,6 +14,7 @@ from rue.core.derivatives import loss_hessian, outputs, weighted_gradients
 from rue.core.errors import NotConvergedError, RueError
 from rue.core.one_step import LeftOut, left_out, left_out_losses
 from rue.core.solve.dense import Cholesky
+from rue.core.sums import summed
 
 DECADES = tuple(float(power) for power in range(4, -7, -1))  # powers of ten of the mean eigenvalue, strongest first
 FINER = (0.5, 0.25, 0.125)  # finer steps around the best, in decades; only the first if every trial takes many steps
@@ -135,17 +136,22 @@ def gradient(model: Objective, data: TrainingSet) -> Tensor:
 
 def objective(model: Objective, data: TrainingSet) -> Tensor:
     """J at the model's theta, differentiable."""
-    parts = [
-        batch.weight @ model.loss(model.predict(model.theta, batch.inputs), batch.targets).double()
-        for batch in data.batches()
-    ]
-    return torch.stack(parts).sum() + model.penalty(model.theta.double())
+    return _loss(model, data) + model.penalty(model.theta.double())
 
 
 def value_of(model: Objective, data: TrainingSet) -> float:
     """J at the model's theta, as a number."""
     with torch.no_grad():
-        return float(objective(model, data))
+        (loss,) = summed(data, lambda block: (_loss(model, block),), 1)
+        return float(loss + model.penalty(model.theta.double()))
+
+
+def _loss(model: Objective, data: TrainingSet) -> Tensor:
+    parts = [
+        batch.weight @ model.loss(model.predict(model.theta, batch.inputs), batch.targets).double()
+        for batch in data.batches()
+    ]
+    return torch.stack(parts).sum()
 
 
 def _size(model: Objective, data: TrainingSet) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor
 from rue.core.concepts import Inputs
 from rue.core.derivatives import input_chunks, outputs
 from rue.core.model import Model
-from rue.data.rows import input_batches
+from rue.data.opening import input_batches
 from rue.losses import Loss
 from rue.models import black_box, wrap
 from rue.models.torch.module import plain_module
