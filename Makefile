@@ -5,7 +5,7 @@ LABEL ?= now
 PYTEST := RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-slow mutants browser check docs bench bench-models bench-scale bench-practice package format clean
+.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-engines test-slow mutants browser check docs bench bench-models bench-scale bench-practice package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -17,7 +17,7 @@ paper: .venv/paper  ## reproduce the paper and what lies beyond, in hours on two
 	$(BIN)/rue paper all
 
 test: .venv/dev  ## unit tests and laws, about two minutes on two cores
-	$(PYTEST) -m 'not slow and not docs and not report and not paper and not training'
+	$(PYTEST) -m 'not slow and not docs and not report and not paper and not training and not engines'
 
 test-docs: .venv/dev  ## examples, what README and documentation say, the demo
 	$(PYTEST) -m 'docs and not slow' tests
@@ -33,6 +33,10 @@ test-training: .venv/dev  ## what trains models again, and models of other libra
 
 test-jobs: .venv/dev browser  ## the four jobs above at once
 	$(PYTEST) -m '(docs or report or paper or training) and not slow' tests
+
+test-engines: .venv-engines/ready  ## fits whose sums Ray and Spark share, with the real engines; installs Java where it can
+	@sh tests/engines/install_java.sh
+	RUE_PROGRESS=0 OMP_NUM_THREADS=1 .venv-engines/bin/pytest -q -m engines tests/engines
 
 test-slow: .venv/dev  ## statistical validity and the deliberate breaks, in hours
 	$(PYTEST) -m slow
@@ -112,6 +116,11 @@ format: .venv/dev  ## format and fix what can be fixed
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python $(PIP) -e '.[bench]'
 	@.venv-bench/bin/python -m pip uninstall --quiet --yes torchvision
+	@touch $@
+
+.venv-engines/ready: pyproject.toml constraints.txt
+	@test -x .venv-engines/bin/python || $(PYTHON) -m venv .venv-engines
+	@.venv-engines/bin/python $(PIP) -e '.[engines]'
 	@touch $@
 
 clean:  ## remove what was built, keep the environments

@@ -17,12 +17,12 @@ from rue.calibrate import left_out
 from rue.calibrate.left_out import EvidenceRule
 from rue.calibrate.penalty import choose_penalty
 from rue.checks import Check, CheckUp
-from rue.core import curvature, errors, resample, solve, sums
+from rue.core import curvature, errors, resample, solve
 from rue.core.checkpoint import checkpoint
 from rue.core.model import Model
 from rue.core.progress import quiet
 from rue.core.workers import workers
-from rue.data import tokens
+from rue.data import sharing, tokens
 from rue.data.rows import Data
 from rue.evaluate import datasets
 from rue.explain import Explanation, Explanations
@@ -93,8 +93,8 @@ __all__ = [
     "quiet",
     "report",
     "resample",
+    "sharing",
     "solve",
-    "sums",
     "tokens",
     "workers",
     "wrap",
@@ -111,7 +111,7 @@ sys.modules |= {
         "integrated": integrated,
         "left_out": left_out,
         "resample": resample,
-        "sums": sums,
+        "sharing": sharing,
         "solve": solve,
         "tokens": tokens,
     }.items()

@@ -164,14 +164,18 @@ def _members(targets: Tensor, k: int, decision: Decision | None) -> Tensor:
 
 def _directions(subject: Subject, restated: list[Restated]) -> tuple[Tensor, list[Tensor]]:
     """The gradient of the loss (d,), and for every statement its directions (q, d)."""
-    sizes: list[int] = []
+    model = subject.model
+
+    def parts(predicted: Tensor, targets: Any) -> list[Tensor]:
+        return [one.slopes(model, predicted, targets) for one in restated]
 
     def cotangents(predicted: Tensor, targets: Any) -> Tensor:
-        parts = [one.slopes(subject.model, predicted, targets) for one in restated]
-        sizes[:] = [len(part) for part in parts]
-        return torch.cat([loss_gradient(subject.model, predicted, targets)[None], *parts])
+        return torch.cat([loss_gradient(model, predicted, targets)[None], *parts(predicted, targets)])
 
-    sums = pulled_sums(subject.model, subject.data, cotangents)
+    first = next(subject.data.batches())
+    few = [take(each, slice(0, 2)) for each in (first.inputs, first.targets)]
+    sizes = [len(part) for part in parts(outputs(model, few[0]), few[1])]
+    sums = pulled_sums(model, subject.data, cotangents)
     return sums[0], list(sums[1:].split(sizes))
 
 

@@ -78,8 +78,9 @@ class Rows:
         return self
 
     def blocks(self, most: int) -> "tuple[RowBlock, ...]":
-        """At most so many parts of the rows, of whole batches; every call makes the same."""
+        """At most so many parts of the rows, of whole batches; every call makes the same. A sample is one part."""
         batches = len(self.cuts) - 1
+        most = most if self.sample_of is None else 1
         size = -(-batches // most)
         return tuple(RowBlock(self, range(first, min(first + size, batches))) for first in range(0, batches, size))
 
