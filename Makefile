@@ -5,7 +5,7 @@ LABEL ?= now
 PYTEST := RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-engines test-slow mutants browser check docs bench bench-models bench-scale bench-practice package format clean
+.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-engines test-slow mutants browser check docs bench bench-models bench-scale bench-rows bench-practice package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -76,6 +76,15 @@ bench-scale: .venv/dev  ## large networks: what sketches keep, and what they cos
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/fewer_rows.py
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/iterations.py
 	$(BIN)/python benchmarks/scale.py small
+	$(BIN)/python benchmarks/tables.py
+
+bench-rows: .venv/dev  ## many rows: growth to a million of them, boosted trees, two processes, latency; on an idle machine
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/rows.py growth
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rows.py trees
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rows.py sample
+	$(BIN)/python benchmarks/rows.py workers
+	$(BIN)/python benchmarks/rows.py plot
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/tables.py
 
 # Halves, kinds, recipes and tables can be run apart: `python benchmarks/practice.py --help`.

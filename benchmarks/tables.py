@@ -180,6 +180,11 @@ TABLES = {  # page, name: what makes the table
     ("large-networks.md", "exponents"): lambda: plain("scale/exponents.csv"),
     ("large-networks.md", "iterations"): lambda: plain("scale/iterations.csv"),
     ("large-networks.md", "fewer rows"): lambda: plain("scale/fewer_rows.csv"),
+    ("rows.md", "growth"): lambda: plain("rows/growth.csv"),
+    ("rows.md", "sample"): lambda: plain("rows/sample.csv"),
+    ("rows.md", "tree rows"): lambda: plain("rows/trees.csv"),
+    ("rows.md", "workers"): lambda: plain("rows/workers.csv"),
+    ("rows.md", "latency"): lambda: plain("rows/latency.csv"),
     ("trees.md", "boosted"): lambda: plain("models/boosted.csv"),
     ("trees.md", "speed"): lambda: plain("models/speed.csv"),
 }

@@ -1,9 +1,10 @@
-"""Run by torchrun in test_workers.py: the same audits in every process; "killed" ends one of them in the middle."""
+"""Run by torchrun in test_workers.py: the same audits in every process; "killed" or "stopped" is done to one."""
 
 import os
 import signal
 import sys
 import warnings
+from datetime import timedelta
 
 import numpy as np
 import torch
@@ -17,15 +18,17 @@ from rue.data import opening, rows
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 opening.BATCH_ROWS, rows.SAMPLE = 512, 500
-dist.init_process_group("gloo")
-if "killed" in sys.argv and dist.get_rank() == 1:
+dist.init_process_group("gloo", timeout=timedelta(seconds=10))
+how = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}.get(sys.argv[-1])
+if how is not None and dist.get_rank() == 1:
     plain = workers.added
 
-    def killed(part, blocks, node):
-        plain(part, blocks, node)
-        os.kill(os.getpid(), signal.SIGKILL)
+    def ended(part, blocks, node):
+        found = plain(part, blocks, node)
+        os.kill(os.getpid(), how)
+        return found
 
-    workers.added = killed
+    workers.added = ended
 
 source = torch.Generator().manual_seed(0)
 X = torch.randn(4000, 3, generator=source)

@@ -18,7 +18,7 @@ from rue.data.rows import Rows
 
 @dataclass(frozen=True)
 class Sent:
-    """A sum without the values of its rows; cloudpickle can send it."""
+    """A sum without the values of its rows, as an engine sends it to its workers."""
 
     part: Part = field(repr=False)
     rows: Rows
