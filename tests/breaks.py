@@ -832,8 +832,8 @@ BREAKS = [
     Break(
         "a training row compared with itself",
         "explain/gradients.py",
-        "reach = self._left.reach[rows.to(self._left.reach.device)]",
-        "reach = (self._left.turn.inverse() @ self._left.reach)[rows]",
+        "reach = self._left.reach[at[rows].to(self._left.reach.device)]",
+        "reach = (self._left.turn.inverse() @ self._left.reach)[at[rows]]",
         EXPLAIN,
     ),
     Break(

@@ -37,6 +37,7 @@ class LeftOut:
     turn: OutputBlocks  # (n, k, k), the row's block of (I − MΛ)⁻¹, which maps JH̃⁻¹ to that without the unit
     drawn: Tensor = field(repr=False)  # (n, k), Mr: the influence of the row's own unit on its outputs
     share: Tensor = field(repr=False)  # (n,), the leverage of the row: the trace of its block of ΛM
+    size: Tensor = field(repr=False)  # (n,), the Frobenius norm of the row's block of M
     residual: float  # the largest relative residual of the solves
 
     @property
@@ -74,6 +75,7 @@ def left_out(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole =
         turn=OutputBlocks.joined([part.turn for part in parts]),
         drawn=torch.cat([part.drawn for part in parts]),
         share=torch.cat([part.share for part in parts]),
+        size=torch.cat([part.size for part in parts]),
         residual=residual,
     )
 
@@ -121,6 +123,7 @@ class _Part(NamedTuple):
     turn: OutputBlocks
     drawn: Tensor
     share: Tensor
+    size: Tensor
 
 
 def _rows(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> tuple[list[_Part], float]:
@@ -145,6 +148,7 @@ def _rows(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -> 
                 rows.blocks(fields["turn"], beside=1.0),
                 rows.placed(fields["drawn"]),
                 fields["share"].sum(-1),
+                torch.linalg.matrix_norm(leverages),
             )
         )
     return parts, residual
@@ -174,13 +178,14 @@ def _groups(model: Objective, data: TrainingSet, inverse: Solving, sole: Sole) -
         c = len(members)
         leverages = rows[members].reshape(c * k, d) @ solved[members].reshape(c * k, d).T
         curvatures, slopes = torch.block_diag(*curvature[members]), slope[members].reshape(1, c * k)
-        fields = _without(leverages[None], curvatures[None], slopes, sole)
+        fields = {**_without(leverages[None], curvatures[None], slopes, sole), "own": leverages[None]}
         parts.append({name: _by_row(value[0], c, k) for name, value in fields.items()})
     back = torch.argsort(order)
     found = {name: torch.cat([part[name] for part in parts])[back] for name in parts[0]}
     every = Followed(rows, None, k)
     reach, turn, share = every.blocks(found.pop("reach")), every.blocks(found.pop("turn")), found.pop("share").sum(-1)
-    return [_Part(fitted=fitted, reach=reach, turn=turn, share=share, **found)], residual
+    size = torch.linalg.matrix_norm(found.pop("own"))
+    return [_Part(fitted=fitted, reach=reach, turn=turn, share=share, size=size, **found)], residual
 
 
 def _without(leverages: Tensor, curvature: Tensor, slope: Tensor, sole: Sole = "refuse") -> dict[str, Tensor]:

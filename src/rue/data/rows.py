@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rue.core.arrays import Whole
 from rue.core.concepts import Batch, Inputs, TrainingSet
 from rue.core.errors import DataError, ShapeError
 from rue.core.memory import SampleOf, reading
@@ -171,6 +172,12 @@ class RowBlock:
     def blocks(self, most: int) -> "tuple[RowBlock]":  # noqa: ARG002  it is divided already
         """The block itself."""
         return (self,)
+
+
+def sample_numbers(rows: Rows) -> Whole:
+    """The numbers (s,) of the rows of the sample, among all."""
+    every = torch.arange(rows.n)
+    return (every if rows.sample is rows else rows.sample.among(every)).numpy()
 
 
 def _read_some(

@@ -13,6 +13,7 @@ from rue.core.concepts import Inputs
 from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.resample import spread, untouched
+from rue.data.rows import sample_numbers
 from rue.explain.explanation import Explanation, Standing, Standings
 from rue.explain.lens import Lens, Sight, of_output
 from rue.explain.misfit import misfit
@@ -84,8 +85,9 @@ class Explainer:
             if usual is None:
                 continue
             rows = np.flatnonzero(output == column)
-            residual, weight = of_output(self.lens.residual, column), self.lens.data.weight.numpy()
-            local = misfit(sight.similarity[rows], residual, weight, usual.power)
+            at = sample_numbers(self.lens.data)
+            residual, weight = of_output(self.lens.residual, column)[at], self.lens.data.weight.numpy()[at]
+            local = misfit(sight.similarity[rows][:, at], residual, weight, usual.power)
             for j, value in zip(rows, local, strict=True):
                 density = _standing(float(sight.density[j]), usual.density, 1)
                 standings[j] = Standings(density, _standing(float(value), usual.misfit, 2), len(usual.density))

@@ -16,7 +16,7 @@ from rue.core.influence import Meat
 from rue.core.nested import take
 from rue.core.one_step import LeftOut, left_out, leverage, step_without
 from rue.core.resample import generator
-from rue.data.rows import Rows
+from rue.data.rows import Rows, sample_numbers
 from rue.explain.lens import ALL, MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows
 
@@ -55,11 +55,12 @@ class GradientLens:
         if self._left is None:
             return None
         if output not in self._usual:
-            usable = torch.nonzero(self.data.weight > 0).flatten()
+            sample, at = self.data.sample, torch.from_numpy(sample_numbers(self.data))
+            usable = torch.nonzero(sample.weight > 0).flatten()
             rows = usable[torch.randperm(len(usable), generator=generator(0))[:ROWS]].sort().values
-            reach = self._left.reach[rows.to(self._left.reach.device)]
+            reach = self._left.reach[at[rows].to(self._left.reach.device)]
             density = _mean_diagonal(reach) if output == ALL else reach[:, output, output]
-            residual, weight = of_output(self.residual, output), self.data.weight.numpy()
+            residual, weight = of_output(self.residual, output)[at.numpy()], sample.weight.numpy()
             self._usual[output] = usual_rows(rows.numpy(), _array(density), residual, weight, self._similar_rows)
         return self._usual[output]
 
@@ -105,22 +106,24 @@ class GradientLens:
         return float(contrast[0].to(moved) @ moved)
 
     def _similar_rows(self, rows: Whole) -> Array:
-        """κ of training rows (s,) to all others: (s, n), zero within a unit."""
+        """κ of some rows (s,) of the sample to all of it: (s, n), zero within a unit."""
+        sample = self.data.sample
         together = max(1, HELD // (self.residual.shape[1] * self.model.theta.numel()))
         if len(rows) > together:
             parts = np.split(rows, range(together, len(rows), together))
             return np.concatenate([self._similar_rows(part) for part in parts])
         wanted, jacobians = torch.as_tensor(rows), []
-        for batch in self.data.batches():
+        for batch in sample.batches():
             here = wanted[(wanted >= batch.rows.start) & (wanted < batch.rows.stop)] - batch.rows.start
             jacobians += [self._of_rows(batch, here)] if len(here) else []
         chosen = torch.cat(jacobians)
         solved = self.inverse.solve(chosen.flatten(0, 1)).vectors.view_as(chosen)
-        square = torch.empty(len(chosen), self.data.n, dtype=torch.float64, device=chosen.device)
-        for part, others in jacobian_batches(self.model, self.data):
+        square = torch.empty(len(chosen), sample.n, dtype=torch.float64, device=chosen.device)
+        for part, others in jacobian_batches(self.model, sample):
             square[:, part.rows] = products(solved, others.double()).square().sum((1, 3))
-        same = (self.data.unit[wanted][:, None] == self.data.unit[None, :]).to(square.device)
-        kappa = similarity(square, self._sizes[wanted.to(square.device)], self._sizes, same)
+        same = (sample.unit[wanted][:, None] == sample.unit[None, :]).to(square.device)
+        sizes_of = self._sizes[torch.from_numpy(sample_numbers(self.data)).to(self._sizes.device)]
+        kappa = similarity(square, sizes_of[wanted.to(square.device)], sizes_of, same)
         return _array(kappa.clamp(max=1))
 
     def _of_rows(self, batch: Batch, here: Tensor) -> Tensor:
@@ -140,6 +143,8 @@ class GradientLens:
     @cached_property
     def _sizes(self) -> Tensor:
         """The Frobenius norm of JH̃⁻¹Jᵀ (n,); infinite for rows of weight zero, so that their similarity is zero."""
+        if self._left is not None:
+            return torch.where(self.data.weight.to(self._left.size) > 0, self._left.size, torch.inf)
         own = [leverage(rows, self.inverse)[0] for _, rows in jacobian_batches(self.model, self.data)]
         return sizes(torch.cat(own), self.data.weight)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Resampler
 from rue.core.resample import generator
-from rue.data.rows import Rows
+from rue.data.rows import Rows, sample_numbers
 from rue.explain.lens import MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows
 from rue.models.trees.leaf_influence import LeafInfluence, averaging
@@ -58,15 +58,16 @@ class LeafLens:
         return {}
 
     def _measured(self, output: int) -> Usual | None:
-        usable = np.flatnonzero(self.influence.unseen.any(axis=1) & (self.data.weight.numpy() > 0))
+        at = sample_numbers(self.data)
+        usable = np.flatnonzero((self.influence.unseen.any(axis=1) & (self.data.weight.numpy() > 0))[at])
         if len(usable) < 2:
             return None
         drawn = torch.randperm(len(usable), generator=generator(0))[:ROWS].numpy()
         rows = np.sort(usable[drawn])
-        share = self._mean(self.leaf[rows], self.influence.unseen[rows]) @ self.influence.share
+        share = self._mean(self.leaf[at[rows]], self.influence.unseen[at[rows]]) @ self.influence.share
         density = np.asarray(share.multiply(share).sum(axis=1)).ravel()
-        residual = of_output(self.residual, output)
-        return usual_rows(rows, density, residual, self.data.weight.numpy(), self._similar_rows)
+        residual = of_output(self.residual, output)[at]
+        return usual_rows(rows, density, residual, self.data.weight.numpy()[at], self._similar_rows)
 
     def look(self, inputs: Inputs, contrast: Tensor) -> Sight:
         """Find the leaves of the inputs, and the training rows in them."""
@@ -83,8 +84,9 @@ class LeafLens:
         return float(self.look(inputs, contrast).change[0][np.unique(self.data.unit.numpy()[rows])].sum())
 
     def _similar_rows(self, rows: Whole) -> Array:
-        proximity = (self._mean(self.leaf[rows], self.influence.unseen[rows]) @ self._members).toarray()
-        unit = self.data.unit.numpy()
+        at = sample_numbers(self.data)
+        proximity = (self._mean(self.leaf[at[rows]], self.influence.unseen[at[rows]]) @ self._members[:, at]).toarray()
+        unit = self.data.unit.numpy()[at]
         return np.where(unit[rows][:, None] == unit[None, :], 0.0, proximity)
 
     @cached_property

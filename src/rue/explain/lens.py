@@ -64,7 +64,7 @@ class Lens(Protocol):
         ...
 
     def usual(self, output: int) -> Usual | None:
-        """The measures of training rows for one output or all (ALL); None if rows cannot be left out."""
+        """The measures of rows of the sample for one output or all (ALL); None if rows cannot be left out."""
         ...
 
     def without(self, inputs: Inputs, contrast: Tensor, rows: Whole) -> float:

@@ -18,7 +18,7 @@ def misfit(similarity: Array, residual: Array, weight: Array, power: int) -> Arr
 
 
 def usual_rows(rows: Whole, density: Array, residual: Array, weight: Array, similar: Callable[[Whole], Array]) -> Usual:
-    """The measures of training rows (s,) with density (s,).
+    """The measures of rows (s,) of a sample, with density (s,); residuals and weights are those of the sample.
 
     `similar` gives the similarity of some rows to all others, zero within a unit. The power maximises the likelihood
     of the left-out residuals of the rows.

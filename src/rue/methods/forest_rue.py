@@ -27,6 +27,7 @@ from rue.core.influence import Meat
 from rue.core.model import Model
 from rue.core.resample import Multinomial, generator
 from rue.data.features import Standardiser, coordinates, training_points
+from rue.data.rows import sample_numbers
 from rue.explain.leaves import LeafLens
 from rue.methods.fitting import Fitting, fitting
 from rue.models.trees.forest import ForestCore
@@ -90,12 +91,12 @@ class ForestRUE:
                     )
                     fit.warned.append(text)
                     warnings.warn(text, RueWarning, stacklevel=2)
-                judged = _out_of_bag(known, _sampled(fit))
+                judged = _out_of_bag(known, sample_numbers(fit.data))
                 votes = None if len(judged.rows) < FEWEST else _tempered(known, judged)
                 facts = facts if votes is None else {**facts, **votes.describe()}
                 spread = replace(spread, votes=votes)
                 return fit.auditor(spread, facts, noise=False, lens=lens, sampled_trees=sampled)
-            judged = _out_of_bag(known, _sampled(fit))
+            judged = _out_of_bag(known, sample_numbers(fit.data))
             if len(judged.rows) < FEWEST:
                 text = (
                     f"only {len(judged.rows)} training rows are out of the bag of some tree, too few to know the "
@@ -235,11 +236,6 @@ def _out_of_bag(known: ForestFacts, sample: Whole) -> Judged:
     return Judged(rows, prediction, known.targets[rows] - prediction)
 
 
-def _sampled(fit: Fitting) -> Whole:
-    """The numbers (s,) of the rows of the sample among all training rows."""
-    return fit.data.sample.among(torch.arange(fit.data.n)).numpy()
-
-
 def _tempered(known: ForestFacts, judged: Judged) -> TemperedVotes:
     weight = torch.from_numpy(known.weight[judged.rows])
     targets, share = torch.from_numpy(known.targets[judged.rows]), weight / weight.sum()
@@ -270,7 +266,7 @@ def _weigh(fit: Fitting, known: ForestFacts, judged: Judged, seed: int) -> tuple
     terms = [np.broadcast_to(noise, resampling.shape), resampling, local]
     witness = kernel_beside(fit.model, fit.data.sample, seed)
     if witness is not None:
-        at = torch.from_numpy(np.searchsorted(_sampled(fit), rows))
+        at = torch.from_numpy(np.searchsorted(sample_numbers(fit.data), rows))
         terms.append(outer(torch.from_numpy(judged.prediction[drawn]) - witness.prediction[at]).numpy())
     weights = fit_weights(np.stack(terms), judged.residual[drawn], weight[drawn], [0.0] * len(terms), DEGREES)
     values = np.append(weights.values, [0.0] * (len(TERMS) - len(terms)))
