@@ -166,7 +166,7 @@ def test_the_total_at_new_inputs_is_the_weighed_sum_with_its_guard(small, audite
     spread = auditor.assess
     predicted = oracles.predict_at(net, oracles.flat(net), X_new)
     errors, missed = spread.known.errors, np.abs(oracles.left_out_slopes(G, r, 0.1)[0]).mean()
-    size = errors.forest.predict(np.hstack([(X_new - X.mean(0)) / X.std(0), predicted / missed]))
+    size = errors.forest(np.hstack([(X_new - X.mean(0)) / X.std(0), predicted / missed]).astype(np.float32))[:, 0]
     expected = errors.scale * size**2  # the forest learns absolute errors, in units of their mean
     G_new = oracles.output_jacobian(net, X_new)[:, 0]
     total, guard, scarce = oracles.calibrated_variance(
