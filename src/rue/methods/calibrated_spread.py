@@ -15,10 +15,10 @@ from rue.calibrate.left_out_terms import LeftOutTerms, disagreement, outer
 from rue.calibrate.scarcity import Support
 from rue.calibrate.smoother import Metric, smooth
 from rue.core.arrays import Array
-from rue.core.concepts import Inputs, Inverse, Objective
+from rue.core.concepts import Inputs, Objective
 from rue.core.derivatives import jacobian, outputs
 from rue.core.model import Model
-from rue.core.one_step import leverage
+from rue.core.reach import Reach
 from rue.core.solve.choice import Inverted
 from rue.data.features import Standardiser, coordinates
 
@@ -88,8 +88,10 @@ class View:
 class CalibratedSpread:
     """The weighed terms at new inputs."""
 
-    inverse: Inverse = field(repr=False)  # of the undamped curvature, for the scarcity term
+    reach: Reach = field(repr=False)  # in the undamped curvature, for the scarcity term
     plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance without damping, for `std`
+    damped: Reach = field(repr=False)  # in the curvature of the view, for similarity; the same where nothing is damped
+    moved: Tensor | None = field(repr=False)  # the root in the view; None where it is that without damping
     view: View = field(repr=False)
     known: CalibrationFacts = field(repr=False)
     support: Support = field(repr=False)
@@ -100,8 +102,9 @@ class CalibratedSpread:
         """All terms, and the guard for inputs unlike the training rows."""
         rows = jacobian(model, inputs).double()
         predicted = outputs(model, inputs)
-        own, residual = leverage(rows, self.inverse)
-        resampling, plain = (moved @ moved.mT for moved in (rows @ self.view.steps.T, rows @ self.plain.T))
+        own, residual = self.reach(rows)
+        plain = _product(rows, self.plain)
+        resampling = plain if self.moved is None else _product(rows, self.moved)
         points = coordinates(inputs)
         smoothed, unlike = self._compare(rows, own, self.known.standardise(points))
         expected = self.known.errors(self.known.standardise(points), predicted.double().cpu().numpy())
@@ -130,19 +133,20 @@ class CalibratedSpread:
 
     def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:
         """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
+        smoothing = bool(self.weights[TERMS.index("neighbours")])
         squares = outer(self.known.evidence.slope).flatten(1)
-        same = self.view.inverted.inverse is self.inverse
-        damped = own if same else leverage(rows, self.view.inverted.inverse)[0]
+        damped = own if self.moved is None else self.damped(rows)[0]
         smoothed, unlike = [], []
         for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
             kappa, which = self.view.metric.similarity(rows[part], damped[part])
-            smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
+            if smoothing:
+                smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
-        return torch.cat(smoothed).view_as(own), torch.cat(unlike)
+        return torch.cat(smoothed).view_as(own) if smoothing else torch.zeros_like(own), torch.cat(unlike)
 
     def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
         """The disagreement with the other model, as a covariance (c, k, k)."""
-        other = self.known.other
+        other = self.known.other if self.weights[TERMS.index("disagreement")] else None
         if other is None:
             return torch.zeros_like(own)
         strange = unlike | self.support.beyond(mean_diagonal(own))
@@ -166,6 +170,12 @@ class CalibratedSpread:
         halfway = torch.sqrt(variance * torch.maximum(variance, overall)) - variance
         beyond = self.support.beyond(reach)[:, None]
         return torch.where(beyond, lacking, torch.where(unlike[:, None], halfway, torch.zeros_like(lacking)))
+
+
+def _product(rows: Tensor, root: Tensor) -> Tensor:
+    """JFᵀFJᵀ (c, k, k) from Jacobians (c, k, d) and a root F (r, d)."""
+    moved = rows @ root.T
+    return moved @ moved.mT
 
 
 def mean_diagonal(matrices: Tensor) -> Tensor:
