@@ -1,4 +1,4 @@
-"""Reach: JH̃⁻¹Jᵀ at new inputs, by one product with a root of the inverse that is made and checked once."""
+"""Reach: what inverse curvature and resampling make of new inputs' gradients, by products with roots made once."""
 
 from dataclasses import dataclass, field
 
@@ -11,27 +11,35 @@ from rue.core.one_step import leverage
 
 @dataclass(frozen=True)
 class Reach:
-    """Leverages at new inputs. Inverses without a root solve for every row instead.
+    """JH̃⁻¹Jᵀ and JCJᵀ at new inputs, C being the covariance of the parameters under resampling.
 
-    A solve of one row reads the factored matrix three times, and the product with the root reads it once.
+    Where the inverse has a root, one matrix V serves both, with H̃⁻¹ = VᵀV and C = VᵀΛV. What limits the audit of one
+    row is reading matrices: a solve reads three, and the root of C is one more.
     """
 
     inverse: Inverse = field(repr=False)
-    root: Tensor | None = field(repr=False)  # rows W (r, d) with WᵀW = H̃⁻¹
-    residual: float  # of the root, where there is one
+    root: Tensor = field(repr=False)  # V (d, d); where the inverse has no root, rows F (r, d) with FᵀF = C
+    shares: Tensor | None = field(repr=False)  # Λ (d,); None where the inverse has no root
+    residual: float = 0.0  # of the root
 
     @classmethod
-    def of(cls, inverse: Inverse) -> "Reach":
-        """Ask the inverse for its root."""
+    def of(cls, inverse: Inverse, steps: Tensor) -> "Reach":
+        """From an inverse and rows F (r, d) with FᵀF = C."""
         found = inverse.root()
-        return cls(inverse, None, 0.0) if found is None else cls(inverse, found.vectors, found.residual)
+        if found is None:
+            return cls(inverse, condensed(steps), None)
+        inner = condensed(torch.linalg.solve(found.vectors, steps, left=False))
+        shares, turn = torch.linalg.eigh(inner.T @ inner)
+        return cls(inverse, turn.T @ found.vectors, shares.clamp_min(0), found.residual)
 
-    def __call__(self, jacobian: Tensor) -> tuple[Tensor, float]:
-        """JH̃⁻¹Jᵀ for every row, (c, k, d) -> (c, k, k) in float64, and the residual of the root or of the solve."""
-        if self.root is None:
-            return leverage(jacobian, self.inverse)
-        moved = jacobian.double() @ self.root.T
-        return moved @ moved.mT, self.residual
+    def __call__(self, jacobian: Tensor) -> tuple[Tensor, Tensor, float]:
+        """JH̃⁻¹Jᵀ and JCJᵀ for every row, (c, k, d) -> (c, k, k) in float64, and the residual of root or solve."""
+        rows = jacobian.double()
+        moved = rows @ self.root.T
+        if self.shares is not None:
+            return moved @ moved.mT, (moved * self.shares) @ moved.mT, self.residual
+        own, residual = leverage(rows, self.inverse)
+        return own, moved @ moved.mT, residual
 
 
 def condensed(root: Tensor) -> Tensor:

@@ -88,10 +88,8 @@ class View:
 class CalibratedSpread:
     """The weighed terms at new inputs."""
 
-    reach: Reach = field(repr=False)  # in the undamped curvature, for the scarcity term
-    plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance without damping, for `std`
-    damped: Reach = field(repr=False)  # in the curvature of the view, for similarity; the same where nothing is damped
-    moved: Tensor | None = field(repr=False)  # the root in the view; None where it is that without damping
+    reach: Reach = field(repr=False)  # without damping: the scarcity term, and the covariance of `std`
+    damped: Reach | None = field(repr=False)  # of the view, for similarity and resampling; None if it is the same
     view: View = field(repr=False)
     known: CalibrationFacts = field(repr=False)
     support: Support = field(repr=False)
@@ -102,11 +100,10 @@ class CalibratedSpread:
         """All terms, and the guard for inputs unlike the training rows."""
         rows = jacobian(model, inputs).double()
         predicted = outputs(model, inputs)
-        own, residual = self.reach(rows)
-        plain = _product(rows, self.plain)
-        resampling = plain if self.moved is None else _product(rows, self.moved)
+        own, plain, residual = self.reach(rows)
+        damped, resampling = (own, plain) if self.damped is None else self.damped(rows)[:2]
         points = coordinates(inputs)
-        smoothed, unlike = self._compare(rows, own, self.known.standardise(points))
+        smoothed, unlike = self._compare(rows, damped, self.known.standardise(points))
         expected = self.known.errors(self.known.standardise(points), predicted.double().cpu().numpy())
         terms = [
             torch.as_tensor(self.known.noise).to(own).expand_as(own),
@@ -131,18 +128,17 @@ class CalibratedSpread:
             ),
         )
 
-    def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:
+    def _compare(self, rows: Tensor, damped: Tensor, points: Array) -> tuple[Tensor, Tensor]:
         """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
         smoothing = bool(self.weights[TERMS.index("neighbours")])
         squares = outer(self.known.evidence.slope).flatten(1)
-        damped = own if self.moved is None else self.damped(rows)[0]
         smoothed, unlike = [], []
         for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
             kappa, which = self.view.metric.similarity(rows[part], damped[part])
             if smoothing:
                 smoothed.append(smooth(kappa, which, squares, self.view.metric.weight, (self.power,))[0])
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
-        return torch.cat(smoothed).view_as(own) if smoothing else torch.zeros_like(own), torch.cat(unlike)
+        return torch.cat(smoothed).view_as(damped) if smoothing else torch.zeros_like(damped), torch.cat(unlike)
 
     def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
         """The disagreement with the other model, as a covariance (c, k, k)."""
@@ -170,12 +166,6 @@ class CalibratedSpread:
         halfway = torch.sqrt(variance * torch.maximum(variance, overall)) - variance
         beyond = self.support.beyond(reach)[:, None]
         return torch.where(beyond, lacking, torch.where(unlike[:, None], halfway, torch.zeros_like(lacking)))
-
-
-def _product(rows: Tensor, root: Tensor) -> Tensor:
-    """JFᵀFJᵀ (c, k, k) from Jacobians (c, k, d) and a root F (r, d)."""
-    moved = rows @ root.T
-    return moved @ moved.mT
 
 
 def mean_diagonal(matrices: Tensor) -> Tensor:

@@ -58,14 +58,12 @@ class GradientMoves:
     """Moves of the logits that follow from moves of the parameters."""
 
     reach: Reach = field(repr=False)
-    steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
 
     def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor, float]:
         """Both covariances, and the residual of the solve for the second."""
         rows = followed(model, inputs).double()
-        moved = rows.values @ self.steps.T
-        scarcity, residual = self.reach(rows.values)
-        return rows.blocks(moved @ moved.mT)[:], rows.blocks(scarcity)[:], residual
+        scarcity, resampling, residual = self.reach(rows.values)
+        return rows.blocks(resampling)[:], rows.blocks(scarcity)[:], residual
 
 
 @dataclass(frozen=True)
