@@ -275,7 +275,8 @@ def derived_jacobian(model: Parametrised, inputs: Inputs) -> Tensor:
         vectorised = partial(_first_that_works, at_once, by_rows)
         if len(leaves(inputs)[0]) > 1:
             return _finite(vectorised(inputs), "the model")
-        return _finite(_first_that_works(partial(_single, model), vectorised, inputs), "the model")
+        alone = _first_that_works(lambda row: _row_jacobian(model, row)[None], vectorised, inputs)  # vectorising costs
+        return _finite(alone, "the model")
 
 
 def _closed_form_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
@@ -361,25 +362,14 @@ def _one_row(model: Parametrised, theta: Tensor, row: Inputs) -> Tensor:
 
 
 def _row_jacobian(model: Parametrised, row: Inputs) -> Tensor:
-    """The Jacobian (k, d) of one row, by plain backward passes."""
+    """The Jacobian (k, d) of one row from one graph, by plain backward passes while the outputs are few."""
     with torch.enable_grad():
         theta = model.theta.detach().requires_grad_()
-        return _each_pulled(model.predict(theta, row)[0], theta).detach()
-
-
-def _single(model: Parametrised, inputs: Inputs) -> Tensor:
-    """The Jacobian (1, k, d) of a single row from one graph: to vectorise over rows would cost more than it saves."""
-    theta = model.theta.detach().requires_grad_()
-    (predicted,) = model.predict(theta, inputs)
-    units = torch.eye(len(predicted)).to(predicted)
-    rows = pull_many(predicted, theta, units) if len(predicted) > FEW else _each_pulled(predicted, theta)
-    return rows.detach().unsqueeze(0)
-
-
-def _each_pulled(predicted: Tensor, theta: Tensor) -> Tensor:
-    """The derivatives (k, d) of outputs (k,), one backward pass for each."""
-    rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
-    return torch.stack([torch.zeros_like(theta) if row is None else row for row in rows])
+        (predicted,) = model.predict(theta, row)
+        if len(predicted) > FEW:
+            return pull_many(predicted, theta, torch.eye(len(predicted)).to(predicted)).detach()
+        rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
+    return torch.stack([torch.zeros_like(theta) if row is None else row for row in rows]).detach()
 
 
 def _row_pull(model: Objective, row: Inputs, cotangent: Tensor) -> Tensor:
