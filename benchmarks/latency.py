@@ -29,6 +29,7 @@ import rue
 ROWS, COLUMNS, CLASSES, TREES = 2_000, 20, 3, 100
 BATCH = 1_000  # rows that are audited at once
 REPEATS = 15  # of the audit of a whole batch, of which the fastest counts
+PATIENCE = 20.0  # seconds after which no further call of a kind is made
 WARM = 20  # calls before the clock starts
 OUT = Path(__file__).parents[1] / "docs" / "rows" / "latency.csv"
 WIDTHS = {"network of 1,000": (45,), "network of 10,000": (90, 85)}
@@ -155,19 +156,19 @@ def seconds(call: Callable[[np.ndarray], Any], inputs: np.ndarray, calls: int) -
     single = [inputs[i % BATCH][None] for i in range(max(calls, WARM))]
     for row in single[:WARM]:
         call(row)
-    taken = np.empty(calls)
-    for i in range(calls):
+    taken: list[float] = []
+    while len(taken) < calls and sum(taken) < PATIENCE:
         start = time.perf_counter()
-        call(single[i])
-        taken[i] = time.perf_counter() - start
-    return taken
+        call(single[len(taken)])
+        taken.append(time.perf_counter() - start)
+    return np.array(taken)
 
 
 def rate(call: Callable[[np.ndarray], Any], inputs: np.ndarray) -> float:
     """Rows per second for a whole batch: the best of several calls."""
     call(inputs)
-    taken = []
-    for _ in range(REPEATS):
+    taken: list[float] = []
+    while len(taken) < REPEATS and sum(taken) < PATIENCE:
         start = time.perf_counter()
         call(inputs)
         taken.append(time.perf_counter() - start)
@@ -186,6 +187,7 @@ def measured(name: str, calls: int) -> dict[str, Any]:
             "own_p99_ms": np.quantile(own, 0.99),
             "audit_p50_ms": np.median(audit),
             "audit_p99_ms": np.quantile(audit, 0.99),
+            "calls": len(audit),
             "beyond_p50_ms": np.median(audit) - np.median(own),
             "own_rows_per_s": rate(case.predict, case.inputs),
             "audit_rows_per_s": rate(case.auditor.audit, case.inputs),

@@ -43,7 +43,6 @@ ALL_ROWS = {
     "neg_bagging_fraction": "1",
     "use_quantized_grad": "0",
 }
-FEW = 64  # rows up to which starting a second thread takes longer than walking their trees
 LEVEL = ("regression", "binary", "multiclass", "poisson")
 
 KeyedLines = Mapping[str, str]
@@ -72,9 +71,7 @@ def read(model: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
 
 
 def _live_leaves(model: Any, raw: Any) -> NDArray[Any]:
-    """The leaves of all trees. An estimator sets its own number of threads anew whenever it predicts, a Booster not."""
-    alone = {"num_threads": 1} if raw.shape[0] <= FEW and hasattr(model, "booster_") else {}
-    return np.asarray(model.predict(raw, pred_leaf=True, **alone)).reshape(raw.shape[0], -1)
+    return np.asarray(model.predict(raw, pred_leaf=True)).reshape(raw.shape[0], -1)
 
 
 def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
