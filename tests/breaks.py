@@ -41,6 +41,8 @@ SAMPLED = "tests/test_sample_of_rows.py"
 WORKERS = "tests/test_workers.py"
 OUTSIDE = "tests/test_outside.py"
 REPORT = "tests/test_report.py"
+ARRAYS = "tests/test_array_forest.py"
+REACH = "tests/test_reach.py"
 EVAL = "tests/test_evaluate.py"
 CALIBRATED = "tests/test_calibrated_rue.py"
 SMOOTHER = "tests/test_smoother.py"
@@ -1777,6 +1779,55 @@ BREAKS = [
         "yield self.coordinates.project(self.inner.theta)",
         "yield self.inner.theta",
         CHECKPOINT,
+    ),
+    Break(
+        "thresholds of trees rounded to the nearest number instead of the one below",
+        "calibrate/array_forest.py",
+        "np.nextafter(rounded, np.float32(-np.inf))",
+        "rounded",
+        ARRAYS,
+    ),
+    Break(
+        "rows on a threshold sent to the right",
+        "calibrate/array_forest.py",
+        "value > self.threshold",
+        "value >= self.threshold",
+        ARRAYS,
+    ),
+    Break(
+        "walkers that go on take the rows of others",
+        "calibrate/array_forest.py",
+        "node, row = node[kept], row[kept]",
+        "node, row = node[kept], row[: len(kept)]",
+        ARRAYS,
+    ),
+    Break(
+        "a resampling covariance by the roots of its shares",
+        "core/reach.py",
+        "(moved * self.shares) @",
+        "(moved * self.shares.sqrt()) @",
+        REACH,
+    ),
+    Break(
+        "a root of the inverse without the units of the parameters",
+        "core/solve/dense.py",
+        "Solution(inverted / self.scale, residual)",
+        "Solution(inverted, residual)",
+        REACH,
+    ),
+    Break(
+        "only larger values of a feature count as near",
+        "calibrate/scarcity.py",
+        "for place in (after - 1, after)",
+        "for place in (after, after)",
+        SMOOTHER,
+    ),
+    Break(
+        "a narrow kernel half as narrow",
+        "calibrate/left_out/witness.py",
+        "near.square_().square_()",
+        "near.square_()",
+        "tests/test_left_out_sources.py",
     ),
 ]
 

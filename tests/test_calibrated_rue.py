@@ -166,7 +166,7 @@ def test_the_total_at_new_inputs_is_the_weighed_sum_with_its_guard(small, audite
     spread = auditor.assess
     predicted = oracles.predict_at(net, oracles.flat(net), X_new)
     errors, missed = spread.known.errors, np.abs(oracles.left_out_slopes(G, r, 0.1)[0]).mean()
-    size = errors.forest.predict(np.hstack([(X_new - X.mean(0)) / X.std(0), predicted / missed]))
+    size = errors.forest(np.hstack([(X_new - X.mean(0)) / X.std(0), predicted / missed]).astype(np.float32))[:, 0]
     expected = errors.scale * size**2  # the forest learns absolute errors, in units of their mean
     G_new = oracles.output_jacobian(net, X_new)[:, 0]
     total, guard, scarce = oracles.calibrated_variance(
@@ -743,7 +743,7 @@ def test_std_is_that_of_linear_rue_whatever_damping_is_chosen(monkeypatch):
     case = cases.CASES["softplus"]()
     auditor = rue.CalibratedRUE().fit(case.wrap(), (case.X, case.y), left_out=rue.left_out.Influence())
     plain = rue.LinearRUE().fit(case.wrap(), (case.X, case.y)).audit(case.X_new)
-    assert auditor.assess.view.inverted.inverse is not auditor.assess.inverse
+    assert auditor.assess.view.inverted.inverse is not auditor.assess.reach.inverse
     np.testing.assert_allclose(auditor.audit(case.X_new).std, plain.std, rtol=1e-10)
 
 

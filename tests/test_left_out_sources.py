@@ -660,7 +660,7 @@ def test_how_far_network_and_honest_model_disagree_is_part_of_the_total(brief):
     assert weights["resampling"] == weights["neighbours"] == weights["scarcity"] == 0
     missed = np.abs(y - spread.known.evidence.prediction.numpy()).mean()
     described = np.hstack([(new - X.mean(0)) / X.std(0), audit.prediction[:, None] / missed])
-    expected = spread.known.errors.scale[0] * spread.known.errors.forest.predict(described) ** 2
+    expected = spread.known.errors.scale[0] * spread.known.errors.forest(described.astype(np.float32))[:, 0] ** 2
     seen = weights["noise"] * noise + weights["error model"] * expected
     overall = max(noise, ((y[:, 0] - net(torch.tensor(X)).detach().numpy()[:, 0]) ** 2).mean())
     # no judge of inputs unlike its rows: above all residuals' size by its logarithm

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles
+from rue.calibrate.array_forest import ArrayForest
 from rue.calibrate.error_model import error_covariance, error_model
 from rue.calibrate.scarcity import FEATURES, support
 from rue.calibrate.smoother import POWERS, similarity, smooth
@@ -181,14 +182,15 @@ def test_a_quick_forest_is_smaller_only_where_there_are_many_rows(monkeypatch):
             monkeypatch.setattr(f"rue.calibrate.error_model.{name}", value)
         return error_model(points, predictions_of(points), errors, np.ones(60), unit, seed=0, quick=quick)
 
+    forests, copied = [], ArrayForest.of
+    monkeypatch.setattr(ArrayForest, "of", lambda forest: forests.append(forest) or copied(forest))
     whole = grown(60, 7, quick=False)
     for few in (60, 100):
         np.testing.assert_array_equal(grown(few, 7).out_of_bag, whole.out_of_bag)
-    assert {len(drawn) for drawn in whole.forest.estimators_samples_} == {60}
+    assert {len(drawn) for drawn in forests[0].estimators_samples_} == {60}
     for least, trees in ((7, 10), (13, 13)):  # half the trees for twice the rows
-        quick = grown(30, least).forest
-        assert len(quick.estimators_) == trees
-        assert {len(drawn) for drawn in quick.estimators_samples_} == {30}
+        assert len(grown(30, least).forest.roots) == trees
+        assert {len(drawn) for drawn in forests[-1].estimators_samples_} == {30}
 
 
 @given(seed)

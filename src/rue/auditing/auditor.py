@@ -91,7 +91,7 @@ class Auditor:
         """The audit of the model's outputs, before an estimator turns them into predictions."""
         start = time.perf_counter()
         collected = Collected()
-        with untouched(), torch.inference_mode(False):
+        with torch.inference_mode(False):
             for chunk in track("audit", self._chunks(inputs)):
                 collected.add(self._assess(chunk))
         predicted, spread = collected.fields["prediction"][: collected.rows], collected.spread
@@ -158,7 +158,8 @@ class Auditor:
             texts = (*surprise_of_classes(plain, y), *absent_classes(plain, model, rows, y))
             calibrated = replace(self, sets=classes)
         else:
-            plain = replace(self, predictive=replace(self.predictive, held_out=None))._of_outputs(X)
+            with untouched():
+                plain = replace(self, predictive=replace(self.predictive, held_out=None))._of_outputs(X)
             targets = y if model.response is None else self._encoded(y).reshape(plain.prediction.shape)
             measured = held_out(plain, targets, group, stopping)
             texts = (*surprise(plain, targets), *one_target(plain, rows, targets))

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rue.calibrate.array_forest import ArrayForest
 from rue.core.arrays import Array
 
 TREES = 300
@@ -45,14 +46,14 @@ class ErrorModel:
     less than the rounding error near one.
     """
 
-    forest: Any = field(repr=False)
+    forest: ArrayForest = field(repr=False)
     unit: float
     scale: Array = field(repr=False)  # (k,)
     out_of_bag: Array = field(repr=False)  # (n, k)
 
     def __call__(self, points: Array, prediction: Array) -> Array:
         """Expected squared errors at standardised points (c, p) with predictions (c, k): (c, k)."""
-        return self.scale * columns(self.forest.predict(_described(points, prediction / self.unit))) ** 2
+        return self.scale * self.forest(_described(points, prediction / self.unit)) ** 2
 
 
 def error_covariance(expected: Tensor, noise: Tensor) -> Tensor:
@@ -106,7 +107,7 @@ def error_model(
         left_out = _completed(columns(forest.oob_prediction_), size, weight)
     square, expected = (np.average(values**2, axis=0, weights=weight) for values in (errors, left_out))
     scale = square / np.where(expected > 0, expected, 1.0)
-    return ErrorModel(forest, unit, scale, scale * left_out[np.argsort(place)] ** 2)
+    return ErrorModel(ArrayForest.of(forest), unit, scale, scale * left_out[np.argsort(place)] ** 2)
 
 
 def _completed(out_of_bag: Array, size: Array, weight: Array) -> Array:

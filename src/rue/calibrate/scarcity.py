@@ -22,7 +22,7 @@ ROUNDING = 1e-5  # in standard deviations of a feature: values this close are eq
 class SeenValues:
     """The values of single features among the training rows."""
 
-    sorted: Array = field(repr=False)  # (n, p), every column sorted
+    sorted: NDArray[np.complex128] = field(repr=False)  # (n·p,), the sorted values v of column j as j + iv
     distance: Array = field(repr=False)  # (p,), the usual distance to the nearest value of another row
 
     def unlike(self, points: Array) -> Whether:
@@ -70,15 +70,20 @@ def values_of(points: Array, unit: Whole) -> SeenValues | None:
     if points.shape[1] > WIDE * len(first):  # new rows exceed the largest of n distances in some of many columns
         usual = np.quantile(nearest, MIDDLE, axis=0) + ROUNDING
         distance = np.maximum(distance, usual * np.quantile((nearest / usual).max(axis=1), USUAL))
-    return SeenValues(np.sort(points, axis=0), distance + ROUNDING)
+    return SeenValues(_placed(np.sort(points, axis=0)).T.ravel(), distance + ROUNDING)
 
 
-def _distances(values: Array, points: Array) -> Array:
-    """The distance from each of (c, p) to the nearest of the sorted values (n, p) of the same feature."""
-    distances = np.empty_like(points)
-    last = len(values) - 1
-    for j in range(points.shape[1]):
-        after = np.searchsorted(values[:, j], points[:, j])
-        below, above = (values[np.clip(place, 0, last), j] for place in (after - 1, after))
-        distances[:, j] = np.minimum(np.abs(points[:, j] - below), np.abs(points[:, j] - above))
-    return distances
+def _placed(points: Array) -> NDArray[np.complex128]:
+    """Values v in column j as j + iv (c, p): NumPy orders complex numbers by column then, and by value within one."""
+    placed = np.empty(points.shape, dtype=np.complex128)
+    placed.real, placed.imag = np.arange(points.shape[1]), points
+    return placed
+
+
+def _distances(values: NDArray[np.complex128], points: Array) -> Array:
+    """The distance from each of (c, p) to the nearest of the placed values (n·p,) of the same feature."""
+    n, p = len(values) // points.shape[1], points.shape[1]
+    after = np.searchsorted(values, _placed(points))
+    first = n * np.arange(p)
+    below, above = (values.imag[np.clip(place, first, first + n - 1)] for place in (after - 1, after))
+    return np.asarray(np.minimum(np.abs(points - below), np.abs(points - above)))

@@ -18,7 +18,7 @@ from rue.core.memory import free_bytes
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 COPIES = 3  # of the solved rows that are in memory at once during the solve
-BLOCK = 2**22  # similarities in memory at once
+BLOCK = 2**20  # similarities computed at once
 TINY = torch.finfo(torch.float64).tiny
 
 

@@ -296,6 +296,10 @@ class Inverse(Solving, Protocol):
         """Whether every right-hand side needs its own iterations, so that thousands of them take long."""
         ...
 
+    def root(self) -> Solution | None:
+        """Rows W (r, d) with WᵀW equal to this inverse, and their residual; None where solving is cheaper or surer."""
+        ...
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw (count, d) from the normal distribution whose covariance is this inverse."""
         ...

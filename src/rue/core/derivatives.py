@@ -16,7 +16,7 @@ from rue.core.chunks import chunk_rows, chunks
 from rue.core.concepts import Batch, Coupling, Inputs, Objective, Parametrised, Predictor, TrainingSet
 from rue.core.errors import DataError, DerivativeError, NumericalError
 from rue.core.followed import Followed
-from rue.core.memory import kept, reading
+from rue.core.memory import kept, known, once, reading
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.process import forward_mode, ignoring, undivided
 from rue.core.progress import track
@@ -32,14 +32,20 @@ SLOWER = (  # warnings of torch itself
 
 def outputs(model: Predictor, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
     """Outputs (c, k), at the model's own parameters unless `theta` is given; in halves where memory runs out."""
+    if theta is None:
+        return once("output", model, inputs, partial(_outputs, model, inputs, model.theta))
+    return _outputs(model, inputs, theta)
+
+
+def _outputs(model: Predictor, inputs: Inputs, theta: Tensor) -> Tensor:
     with torch.no_grad():
         try:
-            return model.predict(model.theta if theta is None else theta, inputs)
+            return model.predict(theta, inputs)
         except torch.OutOfMemoryError:
             half = len(leaves(inputs)[0]) // 2
             if half == 0 or model.family.coupled:
                 raise
-    return torch.cat([outputs(model, take(inputs, part), theta) for part in (slice(0, half), slice(half, None))])
+    return torch.cat([_outputs(model, take(inputs, part), theta) for part in (slice(0, half), slice(half, None))])
 
 
 def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
@@ -138,6 +144,9 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
         return outputs(model, inputs) + rows.placed(rows.values.to(away) @ away)
 
     away = theta.to(at) - at
+    rows = None if away.requires_grad else known("Jacobian", model, inputs)
+    if rows is not None:
+        return (outputs(model, inputs) + rows.double() @ away.double()).to(at)
     linearised: Tensor = by_rows(away) if model.family.straight else _first_that_works(at_once, by_rows, away)
     return linearised
 
@@ -273,7 +282,11 @@ def derived_jacobian(model: Parametrised, inputs: Inputs) -> Tensor:
 
     with torch.enable_grad():
         by_rows = partial(_first_that_works, by_outputs, one_by_one)
-        return _finite(_first_that_works(at_once, by_rows, inputs), "the model")
+        vectorised = partial(_first_that_works, at_once, by_rows)
+        if len(leaves(inputs)[0]) > 1:
+            return _finite(vectorised(inputs), "the model")
+        alone = _first_that_works(lambda row: _row_jacobian(model, row)[None], vectorised, inputs)  # vectorising costs
+        return _finite(alone, "the model")
 
 
 def _closed_form_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
@@ -359,10 +372,12 @@ def _one_row(model: Parametrised, theta: Tensor, row: Inputs) -> Tensor:
 
 
 def _row_jacobian(model: Parametrised, row: Inputs) -> Tensor:
-    """The Jacobian (k, d) of one row, by plain backward passes."""
+    """The Jacobian (k, d) of one row from one graph, by plain backward passes while the outputs are few."""
     with torch.enable_grad():
         theta = model.theta.detach().requires_grad_()
-        predicted = model.predict(theta, row)[0]
+        (predicted,) = model.predict(theta, row)
+        if len(predicted) > FEW:
+            return pull_many(predicted, theta, torch.eye(len(predicted)).to(predicted)).detach()
         rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
     return torch.stack([torch.zeros_like(theta) if row is None else row for row in rows]).detach()
 
@@ -381,9 +396,8 @@ def _each_row(inputs: Inputs) -> Iterator[Inputs]:
 
 def input_chunks(model: Objective, inputs: Inputs) -> Iterator[Inputs]:
     """Cut a batch of inputs so that its Jacobian fits in memory."""
-    k = outputs(model, take(inputs, slice(0, 2))).shape[
-        1
-    ]  # two rows, because some models drop the axis of a single row
-    size = chunk_rows(model, k)
-    for a in range(0, len(leaves(inputs)[0]), size):
+    count = len(leaves(inputs)[0])
+    # two rows, because some models drop the axis of a single row; one row alone is never cut
+    size = chunk_rows(model, outputs(model, take(inputs, slice(0, 2))).shape[1]) if count > 1 else 1
+    for a in range(0, count, size):
         yield take(inputs, slice(a, a + size))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from rue.core.checkpoint import restored
-from rue.core.concepts import Batch, Inputs, Objective, TrainingSet
+from rue.core.concepts import Batch, Inputs, Objective, Predictor, TrainingSet
 from rue.core.nested import leaves
 
 UNKNOWN = 2**33  # bytes assumed where the system does not report its memory
@@ -133,6 +133,20 @@ def kept(kind: Kind, model: Objective, inputs: Inputs, make: Callable[[], Tensor
     return store.of(kind, model, current.part.rows, remade)
 
 
+def known(kind: Kind, model: Objective, inputs: Inputs) -> Tensor | None:
+    """What has been computed already of the inputs that are being audited; None if nothing was."""
+    audited = _audited.get()
+    if audited is None or leaves(inputs)[0] is not audited.first:
+        return None
+    return audited.parts.get((kind, id(model)), (None, None))[1]
+
+
+def once(kind: Kind, model: Predictor, inputs: Inputs, make: Callable[[], Tensor]) -> Tensor:
+    """As `kept`, of the inputs that are being audited and no others."""
+    audited = _audited.get()
+    return audited.of(kind, model, make) if audited is not None and leaves(inputs)[0] is audited.first else make()
+
+
 class _Reading(NamedTuple):
     """The training rows that are being read."""
 
@@ -217,9 +231,9 @@ class _AuditedRows:
     """The derivatives of one batch of inputs."""
 
     first: Tensor  # its first tensor, by which it is known
-    parts: dict[tuple[Kind, int], tuple[Objective, Tensor]] = field(default_factory=dict)
+    parts: dict[tuple[Kind, int], tuple[Predictor, Tensor]] = field(default_factory=dict)
 
-    def of(self, kind: Kind, model: Objective, make: Callable[[], Tensor]) -> Tensor:
+    def of(self, kind: Kind, model: Predictor, make: Callable[[], Tensor]) -> Tensor:
         if (kind, id(model)) not in self.parts:
             self.parts[kind, id(model)] = (model, make())
         return self.parts[kind, id(model)][1]

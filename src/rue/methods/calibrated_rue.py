@@ -29,6 +29,7 @@ from rue.core.errors import ModelError, SettingError
 from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.one_step import left_out as left_out_of
+from rue.core.reach import Reach
 from rue.core.resample import Multinomial, generator
 from rue.core.solve.choice import Inverted, invert
 from rue.core.solve.damping import MeanFraction
@@ -220,7 +221,9 @@ def _spread(
     reach = mean_diagonal(known.rest.left.reach[rows])
     counted = known.weight > 0
     usual = support(reach, view.terms.similarity, known.points[counted], known.evidence.rows.unit.numpy()[counted])
-    return CalibratedSpread(inverse, plain, view, known, usual, power, weights.values)
+    same = view.inverted.inverse is inverse
+    damped = None if same else Reach.of(view.inverted.inverse, view.steps)
+    return CalibratedSpread(Reach.of(inverse, plain), damped, view, known, usual, power, weights.values)
 
 
 def _ranked_rows(view: View, known: CalibrationFacts, power: int, weights: Weights) -> RankedRows:

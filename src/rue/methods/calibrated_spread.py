@@ -15,10 +15,10 @@ from rue.calibrate.left_out_terms import Compared, LeftOutTerms, disagreement, o
 from rue.calibrate.scarcity import Support
 from rue.calibrate.smoother import Metric, smooth
 from rue.core.arrays import Array
-from rue.core.concepts import Inputs, Inverse, Objective
+from rue.core.concepts import Inputs, Objective
 from rue.core.derivatives import jacobian, outputs
 from rue.core.model import Model
-from rue.core.one_step import leverage
+from rue.core.reach import Reach
 from rue.core.solve.choice import Inverted
 from rue.data.features import Standardiser, coordinates
 
@@ -90,8 +90,8 @@ class View:
 class CalibratedSpread:
     """The weighed terms at new inputs."""
 
-    inverse: Inverse = field(repr=False)  # of the undamped curvature, for the scarcity term
-    plain: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance without damping, for `std`
+    reach: Reach = field(repr=False)  # without damping: the scarcity term, and the covariance of `std`
+    damped: Reach | None = field(repr=False)  # of the view, for similarity and resampling; None if it is the same
     view: View = field(repr=False)
     known: CalibrationFacts = field(repr=False)
     support: Support = field(repr=False)
@@ -102,10 +102,10 @@ class CalibratedSpread:
         """All terms, and the guard for inputs unlike the training rows."""
         rows = jacobian(model, inputs).double()
         predicted = outputs(model, inputs)
-        own, residual = leverage(rows, self.inverse)
-        resampling, plain = (moved @ moved.mT for moved in (rows @ self.view.steps.T, rows @ self.plain.T))
+        own, plain, residual = self.reach(rows)
+        damped, resampling = (own, plain) if self.damped is None else self.damped(rows)[:2]
         points = coordinates(inputs)
-        smoothed, unlike = self._compare(rows, own, self.known.standardise(points))
+        smoothed, unlike = self._compare(rows, damped, self.known.standardise(points))
         expected = self.known.errors(self.known.standardise(points), predicted.double().cpu().numpy())
         terms = [
             torch.as_tensor(self.known.noise).to(own).expand_as(own),
@@ -130,21 +130,21 @@ class CalibratedSpread:
             ),
         )
 
-    def _compare(self, rows: Tensor, own: Tensor, points: Array) -> tuple[Tensor, Tensor]:
+    def _compare(self, rows: Tensor, damped: Tensor, points: Array) -> tuple[Tensor, Tensor]:
         """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
+        smoothing = bool(self.weights[TERMS.index("neighbours")])
         squares = outer(self.view.compared.slope).flatten(1)
-        same = self.view.inverted.inverse is self.inverse
-        damped = own if same else leverage(rows, self.view.inverted.inverse)[0]
         smoothed, unlike = [], []
         for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
             kappa = self.view.metric.similarity(rows[part], damped[part])
-            smoothed.append(smooth(kappa, squares, self.view.metric.weight, (self.power,))[0])
+            if smoothing:
+                smoothed.append(smooth(kappa, squares, self.view.metric.weight, (self.power,))[0])
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
-        return torch.cat(smoothed).view_as(own), torch.cat(unlike)
+        return torch.cat(smoothed).view_as(damped) if smoothing else torch.zeros_like(damped), torch.cat(unlike)
 
     def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
         """The disagreement with the other model, as a covariance (c, k, k)."""
-        other = self.known.other
+        other = self.known.other if self.weights[TERMS.index("disagreement")] else None
         if other is None:
             return torch.zeros_like(own)
         strange = unlike | self.support.beyond(mean_diagonal(own))

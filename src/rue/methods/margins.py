@@ -12,11 +12,11 @@ from rue.auditing.assessment import Assessment, ClassShares
 from rue.auditing.held_out import pair
 from rue.calibrate.shrinkage import Shrinkage
 from rue.core.classify import log_likelihood, wrong
-from rue.core.concepts import Decision, Inputs, Inverse
+from rue.core.concepts import Decision, Inputs
 from rue.core.derivatives import followed, outputs
 from rue.core.model import Model
 from rue.core.nested import joined, leaves
-from rue.core.one_step import leverage
+from rue.core.reach import Reach
 from rue.data.opening import training_rows
 from rue.methods.resampled import Resampled
 from rue.methods.second_opinion import SecondOpinion
@@ -57,15 +57,13 @@ class Moves(Protocol):
 class GradientMoves:
     """Moves of the logits that follow from moves of the parameters."""
 
-    inverse: Inverse = field(repr=False)
-    steps: Tensor = field(repr=False)  # (r, d), the root of the parameters' covariance
+    reach: Reach = field(repr=False)
 
     def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor, float]:
         """Both covariances, and the residual of the solve for the second."""
         rows = followed(model, inputs).double()
-        moved = rows.values @ self.steps.T
-        scarcity, residual = leverage(rows.values, self.inverse)
-        return rows.blocks(moved @ moved.mT)[:], rows.blocks(scarcity)[:], residual
+        scarcity, resampling, residual = self.reach(rows.values)
+        return rows.blocks(resampling)[:], rows.blocks(scarcity)[:], residual
 
 
 @dataclass(frozen=True)

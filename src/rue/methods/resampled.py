@@ -13,6 +13,7 @@ from rue.core.curvature import GaussNewton
 from rue.core.derivatives import jacobian, jacobian_batches
 from rue.core.influence import pull_root
 from rue.core.one_step import leverage
+from rue.core.reach import condensed
 from rue.core.solve.choice import invert
 from rue.data.rows import Rows
 from rue.methods.fitting import Fitting
@@ -62,10 +63,12 @@ def resampled(fit: Fitting, evidence: Evidence, resampler: Resampler) -> Resampl
         if tangent is None:
             return None
         root = pull_root(tangent.model, fit.data, resampler, tangent.inverted.inverse)
-        return Resampled(Solved(tangent.inverted, tangent.model), tangent.inverted.inverse.solve(root).vectors)
+        return Resampled(
+            Solved(tangent.inverted, tangent.model), condensed(tangent.inverted.inverse.solve(root).vectors)
+        )
     objective = fit.model.objective if fit.model.quick is None else fit.model.quick(fit.model.core)
     inverted = invert(GaussNewton().at(objective, fit.data), None, None)
     rows = evidence.rows
     root = pull_root(objective, rows, resampler, inverted.inverse, slope=evidence.slope)
     root *= (fit.data.units / rows.units) ** 0.5  # as large as all rows pull
-    return Resampled(Solved(inverted, objective), inverted.inverse.solve(root).vectors)
+    return Resampled(Solved(inverted, objective), condensed(inverted.inverse.solve(root).vectors))

@@ -17,7 +17,6 @@ from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Resampler
 from rue.core.model import Model
 from rue.core.nested import joined
-from rue.data.features import coordinates
 from rue.data.rows import Rows
 from rue.explain.leaves import LeafLens
 from rue.explain.lens import Sight, Usual
@@ -35,27 +34,19 @@ class Leaves:
     @cached_property
     def counts(self) -> Whole:
         """The number of leaves of each tree (T,)."""
-        return np.array([tree.tree_.n_leaves for tree in self.witness.forest.estimators_], dtype=np.int64)
-
-    @cached_property
-    def ends(self) -> list[NDArray[np.bool_]]:
-        """For each tree, which nodes are leaves."""
-        return [tree.tree_.children_left == -1 for tree in self.witness.forest.estimators_]
+        return np.asarray(np.add.reduceat(self.witness.trees.ends.astype(np.int64), self.witness.trees.roots))
 
     @cached_property
     def means(self) -> Array:
         """The means of all leaves (d, k), in the units of the targets."""
-        trees = zip(self.witness.forest.estimators_, self.ends, strict=True)
-        means = np.concatenate([tree.tree_.value[end].reshape(end.sum(), -1) for tree, end in trees])
+        means = self.witness.trees.value[self.witness.trees.ends]
         units = self.witness.units
         return means * units.scale + units.mean if self.witness.decision is None else means
 
     def leaf(self, inputs: Inputs) -> Tensor:
         """The numbers (c, T) of the leaves, counted through all trees."""
-        points = self.witness.standardise(coordinates(inputs)).astype(np.float32)
-        nodes = np.asarray(self.witness.forest.apply(points)).reshape(len(points), -1)
-        numbers = [(np.cumsum(end) - 1)[nodes[:, t]] for t, end in enumerate(self.ends)]
-        return torch.from_numpy(np.stack(numbers, axis=1) + np.cumsum(self.counts) - self.counts)
+        trees = self.witness.trees
+        return torch.from_numpy((np.cumsum(trees.ends) - 1)[trees.leaves(self.witness.points(inputs))])
 
     def in_bag(self, weight: Array) -> Iterator[tuple[Array, NDArray[np.bool_]]]:
         """For each tree, weights and membership of the rows in the given order; the forest has them in another."""

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from rue.calibrate.array_forest import ArrayForest
 from rue.calibrate.error_model import columns, without_group
 from rue.calibrate.left_out.witness import Witness, codes_of
 from rue.core.arrays import Array, Whole
@@ -26,7 +28,8 @@ LEAF = 2  # minimum number of rows in a leaf for classes, so that leaves give fr
 class ForestModel:
     """Predicts outputs at new inputs: means of targets, or logits from class frequencies."""
 
-    forest: Any = field(repr=False)
+    forest: Any = field(repr=False)  # as scikit-learn has it: explanations ask it which rows its trees have drawn
+    trees: ArrayForest = field(repr=False)  # the same trees, to predict with
     standardise: Standardiser = field(repr=False)
     decision: Decision | None
     least: float  # smallest class frequency, before it becomes a logit
@@ -35,7 +38,11 @@ class ForestModel:
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """Outputs (c, k) in float64."""
-        return self.outputs(columns(self.forest.predict(self.standardise(coordinates(inputs)).astype(np.float32))))
+        return self.outputs(self.trees(self.points(inputs)))
+
+    def points(self, inputs: Inputs) -> NDArray[np.float32]:
+        """Inputs as the trees take them (c, p)."""
+        return self.standardise(coordinates(inputs)).astype(np.float32)
 
     def outputs(self, means: Array) -> Tensor:
         """Leaf means (c, k) as outputs."""
@@ -67,7 +74,7 @@ def forest_witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
         if data.units == data.n
         else without_group(forest, points, target, weight[place], unit[place])
     )
-    says = ForestModel(forest, standardise, decision, 1 / (4 * len(points)), units, place)
+    says = ForestModel(forest, ArrayForest.of(forest), standardise, decision, 1 / (4 * len(points)), units, place)
     return Witness(says, says.outputs(left_out[np.argsort(place)]), {"witness_trees": len(forest.estimators_)})
 
 

@@ -62,6 +62,10 @@ class BlockInverse:
         solutions = [block.solve(part) for block, part in self._parts(vectors.double())]
         return Solution(torch.cat([one.vectors for one in solutions], -1), max(one.residual for one in solutions))
 
+    def root(self) -> Solution | None:
+        """None: its blocks are small."""
+        return None
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Independent draws for every block."""
         noise = torch.randn(count, sum(self._sizes), generator=generator, dtype=torch.float64)

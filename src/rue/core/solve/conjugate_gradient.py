@@ -110,6 +110,10 @@ class ConjugateGradientInverse:
             )
         return Solution(state.solved, residual)
 
+    def root(self) -> Solution | None:
+        """None: every row needs its own iterations."""
+        return None
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Solve for noise whose covariance is the curvature: the answer has the inverse as its covariance."""
         return self.solve(curved_noise(self.curvature, self.damping, count, generator)).vectors

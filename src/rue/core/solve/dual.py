@@ -63,6 +63,10 @@ class DualInverse:
         """An upper bound of ‖SᵀS + D‖: the largest entry of D times the trace of I + SD⁻¹Sᵀ."""
         return float(self.diagonal.max() * self.factor.square().sum())
 
+    def root(self) -> Solution | None:
+        """None: it would be d×d, which the dual form avoids."""
+        return None
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Solve for noise of covariance SᵀS + D: the answer has covariance (SᵀS + D)⁻¹."""
         draw = torch.randn(count, len(self.factor) + len(self.diagonal), generator=generator, dtype=torch.float64)

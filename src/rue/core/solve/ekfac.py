@@ -60,6 +60,10 @@ class DiagonalInverse:
         """Divide every row of (r, d); exact, so that the residual is zero."""
         return Solution(vectors.double() / self.values, 0.0)
 
+    def root(self) -> Solution | None:
+        """None: its eigenbases are small, and applied one after the other."""
+        return None
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Independent draws for every coordinate."""
         noise = torch.randn(count, len(self.values), generator=generator, dtype=torch.float64)

@@ -61,6 +61,10 @@ class PseudoInverseAt:
         )
         return Solution(solution.vectors / self.scale, solution.residual)
 
+    def root(self) -> Solution | None:
+        """None: flat directions must be left out of both sides of a solve."""
+        return None
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draws that do not move along flat directions."""
         noise = torch.randn(count, len(self.values), generator=generator, dtype=torch.float64).to(self.values.device)
