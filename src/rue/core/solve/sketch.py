@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rue.core.chunks import inputs_of
 from rue.core.concepts import (
     Curvature,
     ExampleLoss,
@@ -73,7 +74,7 @@ class Sketch:
                 "Sketch() reads gradients off the layers of a torch module whose rows do not depend on each other, and "
                 "this model has none; leave solver= away, or use Projection()"
             )
-        coordinates = core.sketched(next(iter(data.batches())).inputs, self.size, self.seed)
+        coordinates = core.sketched(next(iter(data.batches())).inputs, self.size, self.seed, inputs_of(data))
         if coordinates.size > self.size:
             raise SettingError(
                 f"size={self.size} is less than one coordinate for each of this module's tensors of parameters; give "

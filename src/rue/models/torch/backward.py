@@ -25,7 +25,7 @@ ROUNDINGS = 200.0  # rounding units of the outputs that a measured difference ma
 def refuse_unregistered(call: Call, theta: Tensor) -> None:
     """Refuse outputs that depend on trainable tensors that the module does not list among its parameters."""
     at, outputs = _outputs(call, theta)
-    strangers = [leaf for leaf in _trainable_leaves(outputs) if leaf is not at]
+    strangers = [leaf for leaf in trainable_leaves(outputs) if leaf is not at]
     if strangers:
         count = sum(leaf.numel() for leaf in strangers)
         raise ModelError(
@@ -36,7 +36,7 @@ def refuse_unregistered(call: Call, theta: Tensor) -> None:
         )
 
 
-def _trainable_leaves(outputs: Tensor) -> list[Tensor]:
+def trainable_leaves(outputs: Tensor) -> list[Tensor]:
     """The tensors with a gradient of their own that these outputs were computed from."""
     found: dict[int, Tensor] = {}
     seen, waiting = set(), [outputs.grad_fn]

@@ -56,6 +56,7 @@ class LayerProducts:
 
     def with_rows(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Products of other rows with training rows and direction (c, k, n·k+1), and within each row (c, k, k)."""
+        self.sketch.warn_of_strangers(inputs)
         c, k, n = len(leaves(inputs)[0]), self.outputs, self.data.n
         total, own = self._zeros(c * k, n * k + 1), self._zeros(c, k, k)
         for turn in self._turns(n + c):
@@ -152,10 +153,14 @@ class LayerProducts:
 
     def _take_whole(self, held: list[Held], inputs: Inputs, rows: slice) -> None:
         """Keep entries of gradients that cannot be read off."""
+        places = tuple(dict.fromkeys(one.place for one in held))  # of which a turn may hold several cuts
+        if not places:
+            return
+        parts = derived_jacobian(NetworkPart(self.sketch.network, places), inputs)
+        whole = dict(zip(places, parts.split([place.numel for place in places], -1), strict=True))
         for one in held:
-            part = derived_jacobian(NetworkPart(self.sketch.network, (one.place,)), inputs)
             for output in range(self.outputs):
-                one.keep(rows, output, part[:, output, one.cut.columns])
+                one.keep(rows, output, whole[one.place][:, output, one.cut.columns])
 
 
 def layer_products(sketch: LayerSketch, data: TrainingSet, metric: Tensor, direction: Tensor) -> LayerProducts:

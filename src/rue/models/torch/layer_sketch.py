@@ -4,6 +4,7 @@ Layers that `Tapping` knows are read off during a backward pass. Whether that is
 passes, on a few rows and then on a batch; parameters for which it is not have their whole gradients taken row by row.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -12,15 +13,15 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from rue.core.concepts import Facts, Inputs
+from rue.core.concepts import Facts, Inputs, Reader
 from rue.core.derivatives import derived_jacobian
-from rue.core.errors import DerivativeError
+from rue.core.errors import DerivativeError, RueWarning
 from rue.core.memory import free_bytes
 from rue.core.nested import leaves, take
 from rue.core.resample import generator
 from rue.models.torch.blocks import LayerBlock, Place, TappedBlock, lengths, planned
 from rue.models.torch.tapped_layers import TAPPED
-from rue.models.torch.taps import RowAxis, Tapping
+from rue.models.torch.taps import Tapping
 from rue.models.torch.uses import MORE, Network, Uses, found_uses
 
 COARSE = torch.bfloat16
@@ -40,8 +41,7 @@ class LayerSketch:
     network: Network = field(repr=False)
     blocks: dict[Place, LayerBlock] = field(repr=False)
     tapped: frozenset[Place] = field(repr=False)  # blocks that are read off; the others' gradients are taken whole
-    axes: dict[int, RowAxis] = field(repr=False)  # of the rows, by the number of the use
-    order: tuple[Place, ...] = field(repr=False)  # the places of all uses in a forward pass
+    found: Uses = field(repr=False)  # what forward passes showed
     row_bytes: int = 0  # of the hidden layers of one row
     half: bool = False  # passes through the layers are made in bfloat16
 
@@ -75,6 +75,7 @@ class LayerSketch:
 
         Of the `followed` outputs of each row (c, f) alone it is (c, f, r).
         """
+        self.warn_of_strangers(inputs)
         count, done, parts = len(leaves(inputs)[0]), 0, []
         size = self.rows_at_once()
         while done < count:
@@ -87,6 +88,24 @@ class LayerSketch:
                     raise
                 size = max(1, min(size, count - done) // 2)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def warn_of_strangers(self, inputs: Inputs) -> None:
+        """Warn where rows use parameters that no row of training uses, which have no coordinates."""
+        strange = set(self.found.unreached)
+        if not strange:
+            return
+        rows = min(BATCH, self.rows_at_once())
+        for start in range(0, len(leaves(inputs)[0]), rows):
+            used = strange & self.network.reached(take(inputs, slice(start, start + rows)))
+            if used:
+                warnings.warn(
+                    f"audited rows use {sum(place.numel for place in used):,} parameters that no training row uses: no "
+                    "other rows of training would move them, so that they add nothing to these rows' std; treat the "
+                    "rows as unlike those of training",
+                    RueWarning,
+                    stacklevel=2,
+                )
+                return
 
     def held(self, rows: int) -> int:
         """Bytes of hidden layers that are in memory at once while these many rows are read."""
@@ -125,13 +144,14 @@ class LayerSketch:
             for place, block in blocks.items()
         }
         coarse = torch.autocast(theta.device.type, COARSE, enabled=self.half)
-        with coarse, Tapping(theta, TAPPED, blocks, self.axes, coordinates, rows) as taps:
+        with coarse, Tapping(theta, TAPPED, blocks, self.found.axes, coordinates, rows) as taps:
             predicted = self.network.predict_once(inputs)
-        if tuple(use.place for use in taps.seen.uses) != self.order:
+        if self.found.others(taps.seen, self.tapped):
             raise DerivativeError(
                 "the module uses its parameters otherwise for these rows than for the first ones, so that their "
                 "gradients cannot be told apart layer by layer; pad every batch to one length, do not divide batches "
-                "in forward, or use another solver: rue.solve.Dual() or Projection()"
+                "in forward, write torch.where for branches that depend on values, or use another solver: "
+                "rue.solve.Dual() or Projection()"
             )
         return predicted, coordinates
 
@@ -191,36 +211,39 @@ class Drawing(NamedTuple):
     seed: int
 
 
-def sketched(network: Network, parameters: Sequence[Place], inputs: Inputs, drawing: Drawing) -> LayerSketch:
-    """Coordinates for a network; `inputs` are some rows, `parameters` where each tensor lies in theta."""
+def sketched(
+    network: Network, parameters: Sequence[Place], inputs: Inputs, read: Reader, drawing: Drawing
+) -> LayerSketch:
+    """Coordinates for a network; `inputs` are some rows, `read` gives all, `parameters` lie in theta."""
     few = take(inputs, torch.linspace(0, len(leaves(inputs)[0]) - 1, MORE).round().long())
     found = found_uses(network, few, tuple(parameters))
-    known = found.known()
-    sketch = _drawn(network, found, known, drawing)
+    sketch = _drawn(network, found, found.known(), drawing)
     wrong = _wrong(sketch, few)
     if wrong:
         turned = {
             number: axis._replace(order="last") if axis.order == "first" and found.order[number] in wrong else axis
             for number, axis in found.axes.items()
         }
-        found = replace(found, axes=turned)
-        sketch = replace(sketch, axes=turned)
+        sketch = replace(sketch, found=replace(found, axes=turned))
         wrong = _wrong(sketch, few)
-    sketch = _without(sketch, found, wrong, drawing)
+    sketch = _without(sketch, wrong, drawing) if wrong else sketch
     sketch = replace(sketch, row_bytes=_row_bytes(sketch, few))
-    sketch = _without(sketch, found, _exchanged(sketch, inputs), drawing)
+    if sketch.found.unreached:
+        all_rows = sketch.found.through(network, read, min(BATCH, sketch.rows_at_once()))
+        sketch = _without(replace(sketch, found=all_rows), set(), drawing)
+    wrong = _exchanged(sketch, inputs)
+    sketch = _without(sketch, wrong, drawing) if wrong else sketch
     if _halved(network) and not _wrong(replace(sketch, half=True), few):
         sketch = replace(sketch, half=True)
     return replace(sketch, row_bytes=_row_bytes(sketch, few))
 
 
-def _without(sketch: LayerSketch, found: Uses, wrong: set[Place], drawing: Drawing) -> LayerSketch:
-    """The same sketch, with whole gradients of the parameters that have wrong places."""
-    if not wrong:
-        return sketch
-    read = {parameter: places for parameter, places in found.known().items() if sketch.tapped.issuperset(places)}
+def _without(sketch: LayerSketch, wrong: set[Place], drawing: Drawing) -> LayerSketch:
+    """The same sketch drawn anew, with whole gradients of the parameters that have wrong places."""
+    known = sketch.found.known()
+    read = {parameter: places for parameter, places in known.items() if sketch.tapped.issuperset(places)}
     right = {parameter: places for parameter, places in read.items() if not wrong & set(places)}
-    return _drawn(sketch.network, found, right, drawing)
+    return _drawn(sketch.network, sketch.found, right, drawing)
 
 
 def _halved(network: Network) -> bool:
@@ -237,7 +260,7 @@ def _drawn(network: Network, found: Uses, known: dict[Place, tuple[Place, ...]],
     for parameter in found.parameters:
         if parameter in known:
             vectors |= {place: found.seen.vectors[place] for place in known[parameter]}
-        elif found.used(parameter):
+        elif parameter in found.reached:
             vectors[parameter] = len(parameter.shape) < 2
     shapes = {place: lengths(place, vector) for place, vector in vectors.items()}
     most = _each(list(shapes.values()), drawing.size)
@@ -250,7 +273,7 @@ def _drawn(network: Network, found: Uses, known: dict[Place, tuple[Place, ...]],
         for place, plan in plans.items()
     }
     tapped = frozenset(place for places in known.values() for place in places)
-    return LayerSketch(network, blocks, tapped, found.axes, found.order)
+    return LayerSketch(network, blocks, tapped, found)
 
 
 def _share(both: tuple[int, int], most: int) -> int:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from rue.core.concepts import Batch, Facts, Family, Inputs, TrainingSet
+from rue.core.chunks import inputs_of
+from rue.core.concepts import Batch, Facts, Family, Inputs, Reader, TrainingSet
 from rue.core.coordinates import CurvedRows
 from rue.core.costs import hopeless
 from rue.core.errors import ModelError, ResourceError, SettingError, ShapeError
@@ -21,7 +22,15 @@ from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
 from rue.models.reading import read_leaf
-from rue.models.torch.backward import padding, refuse_layers, refuse_steps, refuse_unregistered, refuse_wrong_derivative
+from rue.models.torch.backward import (
+    padding,
+    refuse_layers,
+    refuse_steps,
+    refuse_unregistered,
+    refuse_wrong_derivative,
+    trainable_leaves,
+)
+from rue.models.torch.blocks import Place
 from rue.models.torch.calling import arguments, audited_output, kernels
 from rue.models.torch.copying import of_this_thread, private_copy
 from rue.models.torch.forward_size import FEW, row_bytes, rows_at_once
@@ -103,18 +112,30 @@ class ModuleCore:
         """Outputs (m, k) at the module's own parameters, with any kernel that has a first derivative."""
         return self._predicted(self.theta, inputs, twice=False)
 
-    def sketched(self, inputs: Inputs, size: int, seed: int) -> LayerSketch:
-        """Coordinates of the parameters, layer by layer."""
-        return sketched(self, self.layout.places(), inputs, Drawing(size, seed))
+    def reached(self, inputs: Inputs) -> frozenset[Place]:
+        """Where the tensors of parameters lie that outputs of these rows depend on, as torch's graph shows."""
+        parts = {name: part.detach().requires_grad_() for name, part in self.layout.split(self.theta).items()}
+        module = of_this_thread(self.module)
+        with torch.enable_grad(), undivided(), kernels(module, twice=False), stepwise(module):
+            found = {id(leaf) for leaf in trainable_leaves(self._called(parts, inputs))}
+        pairs = zip(parts.values(), self.layout.places(), strict=True)
+        return frozenset(place for part, place in pairs if id(part) in found)
 
-    def eigenbases(self, inputs: Inputs, rows: Iterable[CurvedRows]) -> LayerBases:
+    def sketched(self, inputs: Inputs, size: int, seed: int, read: Reader | None = None) -> LayerSketch:
+        """Coordinates of the parameters, layer by layer."""
+        rows = read or (lambda: iter([inputs]))
+        return sketched(self, self.layout.places(), inputs, rows, Drawing(size, seed))
+
+    def eigenbases(self, read: Reader, rows: Iterable[CurvedRows]) -> LayerBases:
         """Coordinates of all parameters, in eigenbases of every layer."""
-        whole = replace(self.sketched(inputs, WHOLE * self.theta.numel(), 0), half=False)
+        inputs = next(read())
+        whole = replace(self.sketched(inputs, WHOLE * self.theta.numel(), 0, read), half=False)
         return turned(whole, inputs, rows)
 
     def gradient_products(self, data: TrainingSet, metric: Tensor, direction: Tensor) -> LayerProducts:
         """Products of gradients, layer by layer."""
-        sketch = replace(self.sketched(next(iter(data.batches())).inputs, TRIED, 0), half=False)
+        first = next(iter(data.batches())).inputs
+        sketch = replace(self.sketched(first, TRIED, 0, inputs_of(data)), half=False)
         return layer_products(sketch, data, metric, direction)
 
     def by_layer(self) -> "ModuleCore":
@@ -168,11 +189,13 @@ class ModuleCore:
 
     def call(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """The module's output in its own shape."""
+        return self._called(self.layout.split(theta), inputs)
+
+    def _called(self, parameters: Mapping[str, Tensor], inputs: Inputs) -> Tensor:
         module = of_this_thread(self.module)
         positional, named = arguments(module, inputs)
-        state = {**self.fixed, **self.layout.split(theta)}
         with eager(module):
-            return audited_output(functional_call(module, state, positional, named))
+            return audited_output(functional_call(module, {**self.fixed, **parameters}, positional, named))
 
     def counted(self, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None) -> float:
         """The total weight of all rows in a mean: their weights, times those of their classes."""

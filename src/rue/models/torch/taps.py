@@ -109,8 +109,7 @@ class Tapping(TorchFunctionMode):
     def unknown(self, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call a function that is not one of `layers`; note which parameters it uses."""
         outcome = function(*arguments, **named)
-        if self.blocks is None:
-            self._note(arguments, named, outcome)
+        self._note(arguments, named, outcome)
         return outcome
 
     def place(self, tensor: Any) -> Place | None:
