@@ -21,6 +21,7 @@ from rue.core.nested import leaves, map_leaves, take
 from rue.core.process import forward_mode, ignoring, undivided
 from rue.core.progress import track
 from rue.core.row_by_row import note
+from rue.core.together import Trial, signs
 
 FEW = 16  # number of outputs up to which a closed-form Jacobian is the cheapest way to compute Jᵀu
 SLOWER = (  # warnings of torch itself
@@ -50,12 +51,15 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
     def one_by_one(block: Tensor) -> Tensor:
         return torch.stack([model.predict(theta, inputs) for theta in block])
 
+    def pair(found: Tensor) -> tuple[Tensor, Tensor]:
+        return found[0], model.predict(thetas[0], inputs)
+
     if model.family.straight:
         rows = followed(model, inputs)
         moved = rows.placed(rows.values @ (thetas - model.theta).T.to(model.theta))  # (c, k, b)
         return outputs(model, inputs) + moved.permute(2, 0, 1)
     with torch.enable_grad():  # selects kernels that can be vectorised; nothing here requires a gradient
-        return _first_that_works(at_once, one_by_one, thetas)
+        return _first_that_works(at_once, one_by_one, thetas, Trial(model, "members", _count(inputs), pair))
 
 
 def loss_gradient(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
@@ -117,10 +121,18 @@ def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
         predicted = model.predict(theta, inputs)
         probe = torch.zeros_like(predicted, requires_grad=True)
         pulled = gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
-        return pull_many(pulled, probe, block).permute(1, 2, 0)
+        return pull_many(pulled, probe, block, model).permute(1, 2, 0)
+
+    def pair(found: Tensor) -> tuple[Tensor, Tensor]:
+        mix = signs(*found.shape[:2], like=found)
+        slope = _mixed(model, inputs, mix)
+        whole, own = torch.einsum("ck,ckr->r", mix, found), vectors.to(slope) @ slope
+        size = (vectors[0].to(slope) * slope).norm()[None]  # what rounding is relative to: a product may cancel
+        return torch.cat([whole, size]), torch.cat([own, size])
 
     with torch.enable_grad():
-        products = _first_that_works(at_once, backwards, vectors.to(model.theta))
+        trial = Trial(model, "products", _count(inputs), pair)
+        products = _first_that_works(at_once, backwards, vectors.to(model.theta), trial)
     return _finite(products.detach(), "the model")
 
 
@@ -213,7 +225,7 @@ def pulled_sums(model: Objective, data: TrainingSet, cotangents: Callable[[Tenso
             theta = model.theta.detach().requires_grad_()
             predicted = model.predict(theta, part.inputs)
             rows = part.weight[:, None] * cotangents(predicted.detach(), part.targets)
-            total = total + pull_many(predicted, theta, rows.to(predicted)).detach().double()
+            total = total + pull_many(predicted, theta, rows.to(predicted), model).detach().double()
     return total
 
 
@@ -261,9 +273,14 @@ def derived_jacobian(model: Parametrised, inputs: Inputs) -> Tensor:
     def one_by_one(rows: Inputs) -> Tensor:
         return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
 
+    def pair(found: Tensor) -> tuple[Tensor, Tensor]:
+        mix = signs(*found.shape[:2], like=found)
+        return torch.einsum("ck,ckd->d", mix, found), _mixed(model, inputs, mix)
+
     with torch.enable_grad():
-        by_rows = partial(_first_that_works, by_outputs, one_by_one)
-        return _finite(_first_that_works(at_once, by_rows, inputs), "the model")
+        first, second = (Trial(model, kind, _count(inputs), pair) for kind in ("Jacobian", "Jacobian by outputs"))
+        by_rows = partial(_first_that_works, by_outputs, one_by_one, trial=second)
+        return _finite(_first_that_works(at_once, by_rows, inputs, first), "the model")
 
 
 def _closed_form_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
@@ -288,8 +305,13 @@ def _derived_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tenso
         rows, weights = pair
         return torch.stack([_row_pull(model, row, u) for row, u in zip(_each_row(rows), weights, strict=True)])
 
+    def pair(found: Tensor) -> tuple[Tensor, Tensor]:
+        mix = signs(len(found), like=found)
+        return mix @ found, _mixed(model, inputs, mix[:, None] * cotangents)
+
     with torch.enable_grad():
-        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
+        trial = Trial(model, "gradients", _count(inputs), pair)
+        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents), trial), "the model")
 
 
 def gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:
@@ -300,8 +322,8 @@ def gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor
     return torch.zeros_like(at) if derivative is None else derivative
 
 
-def pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
-    """Products of r cotangents with the derivative of `value`, all from one graph."""
+def pull_many(value: Tensor, at: Tensor, cotangents: Tensor, model: object, kind: str = "pulled") -> Tensor:
+    """Products of r cotangents with the derivative of `value`, of some `kind` of the model's, all from one graph."""
     if not value.requires_grad:
         return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device)
 
@@ -313,15 +335,30 @@ def pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
         parts = [torch.autograd.grad(value, at, row, retain_graph=True, allow_unused=True)[0] for row in block]
         return None if parts[0] is None else torch.stack(parts)
 
-    pulled = _first_that_works(at_once, one_by_one, cotangents)
+    def pair(found: Tensor | None) -> tuple[Tensor, Tensor]:
+        if found is None:
+            return cotangents[:0], cotangents[:0]
+        mix = signs(len(cotangents), like=cotangents)
+        (plain,) = torch.autograd.grad(value, at, torch.tensordot(mix, cotangents, 1), retain_graph=True)
+        return torch.tensordot(mix.to(found), found, 1), plain
+
+    trial = Trial(model, kind, len(value), pair)
+    pulled = _first_that_works(at_once, one_by_one, cotangents, trial)
     return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device) if pulled is None else pulled
 
 
-def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
-    """Try the vectorised form, else the loop; a failure of the loop is raised."""
+def _first_that_works(
+    at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any, trial: Trial | None = None
+) -> Any:
+    """Try the vectorised form, else the loop, also where the trial finds it wrong; a failure of the loop is raised."""
     try:
         with undivided(), ignoring(*SLOWER):
-            return at_once(argument)
+            if trial is None:
+                return at_once(argument)
+            trial.refuse_known()
+            found = at_once(argument)
+            trial.refuse_wrong(found)
+            return found
     except torch.OutOfMemoryError as error:
         raise NumericalError(
             f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"
@@ -355,6 +392,16 @@ def _row_jacobian(model: Parametrised, row: Inputs) -> Tensor:
         predicted = model.predict(theta, row)[0]
         rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
     return torch.stack([torch.zeros_like(theta) if row is None else row for row in rows]).detach()
+
+
+def _mixed(model: Parametrised, inputs: Inputs, cotangents: Tensor) -> Tensor:
+    """Σᵢ Jᵢᵀuᵢ (d,) by one plain backward pass."""
+    theta = model.theta.detach().requires_grad_()
+    return gradient(model.predict(theta, inputs), theta, cotangent=cotangents.to(theta)).detach()
+
+
+def _count(inputs: Inputs) -> int:
+    return len(leaves(inputs)[0])
 
 
 def _row_pull(model: Objective, row: Inputs, cotangent: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from rue.core.resample import generator
 from rue.models.torch.blocks import Place, lengths
 from rue.models.torch.held_gradients import Cut, Entries, Held, Pairs
 from rue.models.torch.layer_bases import untabled
-from rue.models.torch.layer_sketch import AGREE, LayerSketch, NetworkPart
+from rue.models.torch.layer_sketch import AGREE, LayerSketch
 from rue.models.torch.uses import MORE
 
 SHARE = 0.25  # of the free memory, for the gradients of one turn
@@ -156,7 +156,7 @@ class LayerProducts:
         places = tuple(dict.fromkeys(one.place for one in held))  # of which a turn may hold several cuts
         if not places:
             return
-        parts = derived_jacobian(NetworkPart(self.sketch.network, places), inputs)
+        parts = derived_jacobian(self.sketch.part(places), inputs)
         whole = dict(zip(places, parts.split([place.numel for place in places], -1), strict=True))
         for one in held:
             for output in range(self.outputs):

@@ -44,6 +44,7 @@ class LayerSketch:
     found: Uses = field(repr=False)  # what forward passes showed
     row_bytes: int = 0  # of the hidden layers of one row
     half: bool = False  # passes through the layers are made in bfloat16
+    taken: "dict[tuple[Place, ...], NetworkPart]" = field(default_factory=dict, repr=False)  # made before
 
     @property
     def size(self) -> int:
@@ -88,6 +89,10 @@ class LayerSketch:
                     raise
                 size = max(1, min(size, count - done) // 2)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def part(self, places: tuple[Place, ...]) -> "NetworkPart":
+        """The network as a function of these parameters: always the same object, whose derivatives are tried once."""
+        return self.taken.setdefault(places, NetworkPart(self.network, places))
 
     def warn_of_strangers(self, inputs: Inputs) -> None:
         """Warn where rows use parameters that no row of training uses, which have no coordinates."""
@@ -169,8 +174,7 @@ class LayerSketch:
         places = [place for place in self.blocks if place not in self.tapped]
         if not places:
             return {}
-        part = NetworkPart(self.network, tuple(places))
-        rows = derived_jacobian(part, inputs)
+        rows = derived_jacobian(self.part(tuple(places)), inputs)
         if followed is not None:
             rows = rows.gather(1, followed[:, :, None].expand(-1, -1, rows.shape[2]))
         cut = rows.split([place.numel for place in places], -1)
