@@ -10,7 +10,7 @@ from rue.core.chunks import CHUNK_BYTES
 from rue.core.concepts import Solver
 from rue.core.errors import ResourceError
 from rue.core.memory import MOST, OF_SKETCH, SHARE
-from rue.core.plan import AuditSize, Plan, Rates, Way, in_words, planned
+from rue.core.plan import AuditSize, Plan, Rates, Way, duration, in_words, planned
 from rue.core.solve.choice import prefers_dual
 from rue.core.solve.conjugate_gradient import ConjugateGradient
 from rue.core.solve.dense import Cholesky
@@ -131,7 +131,8 @@ def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) ->
         keeps = ".76 to .99"
     else:
         keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
-    answer = f"correlation {keeps} with exact ranks"
+    nothing_combined = solver.size >= size.d and solver.followed is None
+    answer = "exact: nothing is combined" if nothing_combined else f"correlation {keeps} with exact ranks"
     if rates is None or rates.sketch is None:
         return Way(name, solver, answer, used, passes, None, None)
     share = p / min(rates.sketch.size, size.d)
@@ -168,7 +169,7 @@ def limited(way: Way, memory: int, time: float | None) -> Way:
     if way.bytes > memory:
         return replace(way, refused=f"needs {in_words(way.bytes)}, there are {in_words(memory)}")
     if time is not None and way.seconds is not None and way.seconds > time:
-        return replace(way, refused=f"takes {way.seconds:,.0f} s, {time:,.0f} s are given")
+        return replace(way, refused=f"takes {duration(way.seconds)}, {duration(time)} are given")
     return way
 
 

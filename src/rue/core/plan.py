@@ -65,7 +65,7 @@ class Way:
 
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""
-        times = [_duration(value) for value in (self.seconds_fit, self.seconds_audit)]
+        times = [duration(value) for value in (self.seconds_fit, self.seconds_audit)]
         return (
             self.name,
             self.answer,
@@ -99,7 +99,7 @@ class Plan:
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         marks = ["  ", *("* " if way is self.chosen else "  " for way in self.ways)]
         size = self.size
-        limit = "" if self.time is None else f" and {_duration(self.time)}"
+        limit = "" if self.time is None else f" and {duration(self.time)}"
         counts = f"{size.n:,} training rows, {size.d:,} parameters, {size.k} outputs, {size.m:,} rows to audit"
         if size.n == 0:
             counts = f"{size.d:,} parameters, before any row is counted"
@@ -152,7 +152,7 @@ def _lacking(ways: Sequence[Way], memory: int, time: float | None) -> str:
         return f"{inside[0].name} is possible if you ask for it: hand solver={inside[0].name} to the method, or {fewer}"
     soonest = min(inside, key=lambda way: way.seconds or 0.0)
     return (
-        f"the shortest of those that fit in memory takes {_duration(soonest.seconds)}, {soonest.name}; give more time, "
+        f"the shortest of those that fit in memory takes {duration(soonest.seconds)}, {soonest.name}; give more time, "
         f"fewer rows, or {fewer}"
     )
 
@@ -160,13 +160,20 @@ def _lacking(ways: Sequence[Way], memory: int, time: float | None) -> str:
 def in_words(count: float) -> str:
     """A number of bytes for people.
 
-    >>> in_words(3 * 2**30), in_words(5 * 2**20)
-    ('3.0 GiB', '5 MiB')
+    >>> in_words(3 * 2**30), in_words(5 * 2**20), in_words(1000)
+    ('3.0 GiB', '5 MiB', '1,000 bytes')
     """
-    return f"{count / GIB:,.1f} GiB" if count >= GIB else f"{count / 2**20:,.0f} MiB"
+    if count >= GIB:
+        return f"{count / GIB:,.1f} GiB"
+    return f"{count / 2**20:,.0f} MiB" if count >= 2**20 else f"{count:,.0f} bytes"
 
 
-def _duration(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
+    """A number of seconds for people.
+
+    >>> duration(7200.0), duration(5.04), duration(1e-6)
+    ('2.0 h', '5 s', '1e-06 s')
+    """
     if seconds is None:
         return "?"
     if seconds >= 5400:

@@ -23,9 +23,15 @@ ROUNDINGS = 200.0  # rounding units of the outputs that a measured difference ma
 
 
 def refuse_unregistered(call: Call, theta: Tensor) -> None:
-    """Refuse outputs that depend on trainable tensors that the module does not list among its parameters."""
+    """Refuse outputs that depend on trainable tensors that the module does not list among its parameters.
+
+    Tensors that every call makes anew, as a copy of the inputs that forces are derivatives by, are not trained.
+    """
     at, outputs = _outputs(call, theta)
     strangers = [leaf for leaf in trainable_leaves(outputs) if leaf is not at]
+    if strangers:
+        again = {id(leaf) for leaf in trainable_leaves(_outputs(call, theta)[1])}
+        strangers = [leaf for leaf in strangers if id(leaf) in again]
     if strangers:
         count = sum(leaf.numel() for leaf in strangers)
         raise ModelError(

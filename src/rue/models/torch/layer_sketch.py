@@ -6,6 +6,7 @@ passes, on a few rows and then on a batch; parameters for which it is not have t
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,7 +20,9 @@ from rue.core.errors import DerivativeError, RueWarning
 from rue.core.memory import free_bytes
 from rue.core.nested import leaves, take
 from rue.core.resample import generator
+from rue.core.row_by_row import LONGEST
 from rue.models.torch.blocks import LayerBlock, Place, TappedBlock, lengths, planned
+from rue.models.torch.forward_size import made_bytes
 from rue.models.torch.tapped_layers import TAPPED
 from rue.models.torch.taps import Tapping
 from rue.models.torch.uses import MORE, Network, Uses, found_uses
@@ -50,6 +53,11 @@ class LayerSketch:
     def size(self) -> int:
         """The number of coordinates, r."""
         return sum(block.size for block in self.blocks.values())
+
+    @property
+    def combined(self) -> bool:
+        """Whether there are fewer than there are parameters that rows use; parameters that none uses are no loss."""
+        return any(block.size < block.place.numel for block in self.blocks.values())
 
     @property
     def generic(self) -> int:
@@ -149,24 +157,20 @@ class LayerSketch:
             for place, block in blocks.items()
         }
         coarse = torch.autocast(theta.device.type, COARSE, enabled=self.half)
-        with coarse, Tapping(theta, TAPPED, blocks, self.found.axes, coordinates, rows) as taps:
+        with _told_apart(), coarse, Tapping(theta, TAPPED, blocks, self.found.axes, coordinates, rows) as taps:
             predicted = self.network.predict_once(inputs)
         if self.found.others(taps.seen, self.tapped):
-            raise DerivativeError(
-                "the module uses its parameters otherwise for these rows than for the first ones, so that their "
-                "gradients cannot be told apart layer by layer; pad every batch to one length, do not divide batches "
-                "in forward, write torch.where for branches that depend on values, or use another solver: "
-                "rue.solve.Dual() or Projection()"
-            )
+            raise DerivativeError(_OTHERWISE)
         return predicted, coordinates
 
     def back(self, value: Tensor, coordinates: dict[Place, Tensor]) -> dict[Place, Tensor]:
         """The gradient of a sum of outputs by the coordinates of every row."""
         if not value.requires_grad:
             return {place: torch.zeros_like(part) for place, part in coordinates.items()}
-        slopes = torch.autograd.grad(
-            value, list(coordinates.values()), retain_graph=True, allow_unused=True, materialize_grads=True
-        )
+        with _told_apart():
+            slopes = torch.autograd.grad(
+                value, list(coordinates.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+            )
         return dict(zip(coordinates, slopes, strict=True))
 
     def _whole(self, inputs: Inputs, followed: Tensor | None) -> dict[Place, Tensor]:
@@ -182,6 +186,24 @@ class LayerSketch:
             place: self.blocks[place].combine(whole.reshape(*whole.shape[:-1], *place.shape))
             for place, whole in zip(places, cut, strict=True)
         }
+
+
+_OTHERWISE = (
+    "the module uses its parameters otherwise for these rows than for the first ones, so that their gradients cannot "
+    "be told apart layer by layer; pad every batch to one length, do not divide batches in forward, write torch.where "
+    "for branches that depend on values, or use another solver: rue.solve.Dual() or Projection()"
+)
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    """Say what is wrong where taps meet other rows than they were made for: torch then fails anywhere, in many ways."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, LookupError, TypeError, ValueError) as error:
+        raise DerivativeError(f"{_OTHERWISE} (torch says: {' '.join(str(error).split())[:LONGEST]})") from error
 
 
 @dataclass(frozen=True)
@@ -267,7 +289,8 @@ def _drawn(network: Network, found: Uses, known: dict[Place, tuple[Place, ...]],
         elif parameter in found.reached:
             vectors[parameter] = len(parameter.shape) < 2
     shapes = {place: lengths(place, vector) for place, vector in vectors.items()}
-    most = _each(list(shapes.values()), drawing.size)
+    all_of_them = sum(a * b for a, b in shapes.values()) <= drawing.size
+    most = VECTOR * drawing.size if all_of_them else _each(list(shapes.values()), drawing.size)
     plans = {
         place: planned(both, _share(both, most), _side(both, most, found.positions(place), drawing.size))
         for place, both in shapes.items()
@@ -323,7 +346,7 @@ def _wrong(sketch: LayerSketch, few: Inputs) -> set[Place]:
         try:
             tapped, coordinates = sketch.forward(few)
             read = sketch.back((mix * tapped).sum(), coordinates)
-        except RuntimeError:  # shapes that do not fit: rows lie elsewhere than it seemed
+        except (DerivativeError, torch.OutOfMemoryError):  # rows lie elsewhere than it seemed
             return set(sketch.tapped)
         wanted_of: dict[Place, list[Tensor]] = {place: [] for place in read}
         squares = 0.0
@@ -360,7 +383,7 @@ def _exchanged(sketch: LayerSketch, inputs: Inputs) -> set[Place]:
         try:
             tapped, coordinates = sketch.forward(batch)
             read = sketch.back((mix * tapped).sum(), coordinates)
-        except (RuntimeError, DerivativeError):  # it divides a batch, or joins rows of it
+        except (DerivativeError, torch.OutOfMemoryError):  # it divides a batch, or joins rows of it
             return set(sketch.tapped)
     least = AGREE * float(slope.norm()) / len(theta) ** 0.5
     wrong = set()
@@ -373,15 +396,23 @@ def _exchanged(sketch: LayerSketch, inputs: Inputs) -> set[Place]:
 
 def _row_bytes(sketch: LayerSketch, few: Inputs) -> int:
     """What a row needs in memory until its last backward pass: hidden layers and coordinates."""
-    held: dict[int, int] = {}
+    rows, held = len(leaves(few)[0]), dict[int, int]()
 
     def note(tensor: Tensor) -> Tensor:
         memory = tensor.untyped_storage()
         held[memory.data_ptr()] = memory.nbytes()
         return tensor
 
-    with torch.enable_grad(), saved_tensors_hooks(note, lambda tensor: tensor):
-        predicted, _ = sketch.forward(few) if sketch.tapped else (sketch.network.predict_once(few), None)
-    held.pop(sketch.network.theta.untyped_storage().data_ptr(), None)
+    def forward() -> Tensor:
+        return sketch.forward(few)[0] if sketch.tapped else sketch.network.predict_once(few)
+
+    with torch.enable_grad():
+        try:
+            with saved_tensors_hooks(note, lambda tensor: tensor):
+                predicted = forward()
+            held.pop(sketch.network.theta.untyped_storage().data_ptr(), None)
+            layers = 2 * sum(held.values())
+        except (RuntimeError, DerivativeError):  # `torch.func` inside a module does not let its layers be looked at
+            predicted, layers = made_bytes(forward)
     k, itemsize = predicted.shape[1], predicted.element_size()
-    return 2 * sum(held.values()) // MORE + k * itemsize * (sketch.size + 2 * sketch.generic)
+    return layers // rows + k * itemsize * (sketch.size + 2 * sketch.generic)

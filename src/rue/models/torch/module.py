@@ -44,7 +44,6 @@ from rue.models.torch.unwrapping import eager
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
 
-WHOLE = 8  # times the number of parameters: the size of a sketch that combines nothing (`layer_sketch.VECTOR`)
 TRIED = 1024  # coordinates that show whether layers are read off rightly, where no sketch is used
 LOOKED_AT = 16  # rows whose outputs are compared with what the backward pass says of them
 
@@ -129,7 +128,7 @@ class ModuleCore:
     def eigenbases(self, read: Reader, rows: Iterable[CurvedRows]) -> LayerBases:
         """Coordinates of all parameters, in eigenbases of every layer."""
         inputs = next(read())
-        whole = replace(self.sketched(inputs, WHOLE * self.theta.numel(), 0, read), half=False)
+        whole = replace(self.sketched(inputs, self.theta.numel(), 0, read), half=False)
         return turned(whole, inputs, rows)
 
     def gradient_products(self, data: TrainingSet, metric: Tensor, direction: Tensor) -> LayerProducts:

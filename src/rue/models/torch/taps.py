@@ -8,6 +8,8 @@ compared with plain backward passes before it is used (`layer_sketch.py`).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from inspect import signature
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -102,9 +104,9 @@ class Tapping(TorchFunctionMode):
         """Call the function, and tap its output where it is one of `layers`."""
         named = named or {}
         tapped = self.layers.get(function)
-        return (
-            self.unknown(function, arguments, named) if tapped is None else tapped(self, function, *arguments, **named)
-        )
+        if tapped is None or not _takes(tapped, len(arguments), tuple(named)):
+            return self.unknown(function, arguments, named)
+        return tapped(self, function, *arguments, **named)
 
     def unknown(self, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call a function that is not one of `layers`; note which parameters it uses."""
@@ -188,6 +190,16 @@ class Tapping(TorchFunctionMode):
             place = self.place(leaf)
             if place is not None:
                 self.seen.untapped.add(place)
+
+
+@cache
+def _takes(tapped: Callable[..., Any], count: int, names: tuple[str, ...]) -> bool:
+    """Whether a function of ours takes arguments as torch's was given them: torch's have names of their own."""
+    try:
+        signature(tapped).bind(None, None, *[None] * count, **dict.fromkeys(names))
+    except TypeError:
+        return False
+    return True
 
 
 def _holds(outcome: Any) -> bool:
