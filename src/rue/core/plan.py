@@ -21,6 +21,13 @@ class AuditSize(NamedTuple):
     itemsize: int  # bytes of a parameter
 
 
+class Streaming(NamedTuple):
+    """What it takes to multiply gradients layer by layer."""
+
+    numbers: int  # of a row and output that are held
+    drawn: float  # seconds to find out how every layer is read off
+
+
 class Rates(NamedTuple):
     """Seconds, measured by a short probe on this machine."""
 
@@ -135,10 +142,22 @@ def planned(size: AuditSize, memory: int, time: float | None, ways: Sequence[Way
     chosen = next((way for way in ways if way.refused is None), None)
     if chosen is not None:
         first = "the only one" if sum(way.refused is None for way in ways) == 1 else "the most faithful"
-        why = f"{chosen.name} is chosen: {first} of those that are possible here"
+        why = f"{chosen.name} is chosen: {first} of those that are possible here{_faster(chosen, ways)}"
     else:
         why = f"nothing is possible: {_lacking(ways, memory, time)}"
     return Plan(size, memory, time, tuple(ways), chosen, why)
+
+
+def _faster(chosen: Way, ways: Sequence[Way]) -> str:
+    """Another way to the same exact answer that takes half the time or less."""
+    others = [way for way in ways if way.refused is None and way.answer == chosen.answer == "exact"]
+    soonest = min(others, key=lambda way: way.seconds or 0.0, default=chosen)
+    if chosen.seconds is None or soonest.seconds is None or 2 * soonest.seconds > chosen.seconds:
+        return ""
+    return (
+        f"; {soonest.name} is exact too, in {duration(soonest.seconds)} instead of {duration(chosen.seconds)} and "
+        f"{in_words(soonest.bytes)}: hand solver={soonest.name} to the method"
+    )
 
 
 def _lacking(ways: Sequence[Way], memory: int, time: float | None) -> str:
