@@ -255,13 +255,35 @@ def sketched(
     sketch = _without(sketch, wrong, drawing) if wrong else sketch
     sketch = replace(sketch, row_bytes=_row_bytes(sketch, few))
     if sketch.found.unreached:
-        all_rows = sketch.found.through(network, read, min(BATCH, sketch.rows_at_once()))
-        sketch = _without(replace(sketch, found=all_rows), set(), drawing)
+        reached, strayed = _through(sketch, read)
+        sketch = _without(replace(sketch, found=replace(sketch.found, reached=reached)), strayed, drawing)
     wrong = _exchanged(sketch, inputs)
     sketch = _without(sketch, wrong, drawing) if wrong else sketch
     if _halved(network) and not _wrong(replace(sketch, half=True), few):
         sketch = replace(sketch, half=True)
     return replace(sketch, row_bytes=_row_bytes(sketch, few))
+
+
+def _through(sketch: LayerSketch, read: Reader) -> tuple[frozenset[Place], set[Place]]:
+    """The parameters that any row uses, and the tapped places that rows which use others cannot be read off from.
+
+    Most networks use all parameters for any row, and are not looked through; this ends as soon as all are found.
+    """
+    reached, strayed = sketch.found.reached, set[Place]()
+    rows = min(BATCH, sketch.rows_at_once())
+    for inputs in read():
+        for start in range(0, len(leaves(inputs)[0]), rows):
+            if len(reached) == len(sketch.found.parameters):
+                return reached, strayed
+            part = take(inputs, slice(start, start + rows))
+            more = reached | sketch.network.reached(part)
+            if more != reached and sketch.tapped and not strayed:
+                try:
+                    sketch.forward(part)
+                except DerivativeError:
+                    strayed = set(sketch.tapped)
+            reached = more
+    return reached, strayed
 
 
 def _without(sketch: LayerSketch, wrong: set[Place], drawing: Drawing) -> LayerSketch:

@@ -95,12 +95,13 @@ class ModuleCore:
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters; without gradients, in pieces of rows whose hidden layers fit."""
-        size = None if torch.is_grad_enabled() else rows_at_once(self.row_bytes, self.theta.device)
-        count = len(leaves(inputs)[0])
-        if size is None or count <= size:
+        if torch.is_grad_enabled():
             return self._predicted(theta, inputs, twice=True)
-        pieces = (take(inputs, slice(start, start + size)) for start in range(0, count, size))
-        return torch.cat([self._predicted(theta, piece, twice=True) for piece in pieces])
+        count = len(leaves(inputs)[0])
+        size = rows_at_once(self.row_bytes, self.theta.device) or count
+        pieces = (take(inputs, slice(start, start + size)) for start in range(0, max(1, count), size))
+        parts = [self._predicted(theta, piece, twice=True).detach() for piece in pieces]  # forward may enable gradients
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     @property
     def weights(self) -> int:

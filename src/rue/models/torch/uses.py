@@ -1,7 +1,7 @@
 """Where a network uses its parameters, and along which axis the rows of a batch lie there, by two forward passes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
 from typing import Protocol
@@ -9,8 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Inputs, Reader
-from rue.core.nested import leaves, take
+from rue.core.concepts import Inputs
+from rue.core.nested import take
 from rue.models.torch.blocks import Place, lengths
 from rue.models.torch.tapped_layers import TAPPED
 from rue.models.torch.taps import RowAxis, Seen, Tapping, Use
@@ -83,19 +83,6 @@ class Uses:
     def unreached(self) -> tuple[Place, ...]:
         """The parameters that no row was seen to use."""
         return tuple(parameter for parameter in self.parameters if parameter not in self.reached)
-
-    def through(self, network: Network, read: Reader, rows: int) -> "Uses":
-        """The same, after a look for parameters that a few rows do not use, in all rows, so many at once.
-
-        It ends as soon as all are found; most networks use all of them for any row, and are not looked at.
-        """
-        reached = self.reached
-        for inputs in read():
-            for start in range(0, len(leaves(inputs)[0]), rows):
-                if len(reached) == len(self.parameters):
-                    break
-                reached |= network.reached(take(inputs, slice(start, start + rows)))
-        return replace(self, reached=reached)
 
     def others(self, seen: Seen, tapped: frozenset[Place]) -> bool:
         """Whether another pass used parameters otherwise than these: elsewhere, or tapped ones in unknown ways too."""
