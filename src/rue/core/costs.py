@@ -28,7 +28,7 @@ FIXED = 0.15  # seconds
 HANDED = 5  # times that what is held of gradients is written: kept, divided, turned into float64 to be multiplied
 STEPS = 60  # of conjugate gradients; a product with the curvature takes two passes for one output
 SMALLEST = 1024  # coordinates of the leanest sketch
-KEPT = {4096: ".92 to .995", 2048: ".80 to .99", 1024: ".65 to .98"}  # docs/large-networks.md
+KEPT = {4096: ".92 to .995", 2048: ".80 to .99", 1024: ".65 to .98"}  # docs/large-networks-figures.md
 
 
 def every(
