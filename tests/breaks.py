@@ -1575,7 +1575,7 @@ BREAKS = [
     ),
     Break(
         "rows of a joined axis taken for positions",
-        "models/torch/layer_sketch.py",
+        "models/torch/tried_layers.py",
         "if not float((values - wanted).norm()) <= (ROUNDED if sketch.half else AGREE) * size:",
         "if float((values - wanted).norm()) < 0:",
         SKETCH,
@@ -1737,14 +1737,14 @@ BREAKS = [
     ),
     Break(
         "parameters that the first rows do not use are dropped",
-        "models/torch/layer_sketch.py",
+        "models/torch/tried_layers.py",
         "more = reached | sketch.network.reached(part)",
         "more = reached",
         ROUTED,
     ),
     Break(
         "rows are read off that use parameters otherwise",
-        "models/torch/layer_sketch.py",
+        "models/torch/tried_layers.py",
         "strayed = set(sketch.tapped)",
         "strayed = set()",
         ROUTED,
@@ -1765,7 +1765,7 @@ BREAKS = [
     ),
     Break(
         "a sketch with room for all parameters combines vectors",
-        "models/torch/layer_sketch.py",
+        "models/torch/drawn_layers.py",
         "most = VECTOR * drawing.size if all_of_them else",
         "most =",
         ROUTED,

@@ -11,7 +11,7 @@ from torch import nn
 import rue
 from routed_cases import CASES, L2, RareBranch, Towers, deviations, jacobian, made
 from rue.core import derivatives, row_by_row, together
-from rue.models.torch import layer_sketch
+from rue.models.torch import drawn_layers
 
 SOLVERS = {
     "none": None,
@@ -99,8 +99,8 @@ def test_rows_that_use_what_no_training_row_uses_are_warned_of(solver):
 
 
 def test_rows_are_looked_through_only_where_the_first_leave_parameters_out(monkeypatch):
-    read, real = [], layer_sketch._through
-    monkeypatch.setattr(layer_sketch, "_through", lambda *both: read.append(1) or real(*both))
+    read, real = [], drawn_layers.looked_through
+    monkeypatch.setattr(drawn_layers, "looked_through", lambda *both: read.append(1) or real(*both))
     net, X, *_ = made("bells")
     model_of(net).core.sketched(X, 200, 0)
     assert not read

@@ -14,20 +14,16 @@ from torch.func import jacrev, jvp, vjp, vmap
 
 from rue.core.chunks import chunk_rows, chunks
 from rue.core.concepts import Batch, Coupling, Inputs, Objective, Parametrised, Predictor, TrainingSet
-from rue.core.errors import DataError, DerivativeError, NumericalError
+from rue.core.errors import DataError, DerivativeError
 from rue.core.followed import Followed
 from rue.core.memory import kept, reading
 from rue.core.nested import leaves, map_leaves, take
-from rue.core.process import forward_mode, ignoring, undivided
+from rue.core.process import forward_mode
 from rue.core.progress import track
 from rue.core.row_by_row import note
-from rue.core.together import Trial, signs
+from rue.core.together import Trial, first_that_works, signs
 
 FEW = 16  # number of outputs up to which a closed-form Jacobian is the cheapest way to compute Jᵀu
-SLOWER = (  # warnings of torch itself
-    "There is a performance drop",  # the numbers are right, only slower
-    "`torch.jit.script`",  # forward derivatives use it inside torch
-)
 
 
 def outputs(model: Predictor, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
@@ -59,7 +55,7 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
         moved = rows.placed(rows.values @ (thetas - model.theta).T.to(model.theta))  # (c, k, b)
         return outputs(model, inputs) + moved.permute(2, 0, 1)
     with torch.enable_grad():  # selects kernels that can be vectorised; nothing here requires a gradient
-        return _first_that_works(at_once, one_by_one, thetas, Trial(model, "members", _count(inputs), pair))
+        return first_that_works(at_once, one_by_one, thetas, Trial(model, "members", _count(inputs), pair))
 
 
 def loss_gradient(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
@@ -132,7 +128,7 @@ def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
 
     with torch.enable_grad():
         trial = Trial(model, "products", _count(inputs), pair)
-        products = _first_that_works(at_once, backwards, vectors.to(model.theta), trial)
+        products = first_that_works(at_once, backwards, vectors.to(model.theta), trial)
     return _finite(products.detach(), "the model")
 
 
@@ -149,7 +145,7 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
         return outputs(model, inputs) + rows.placed(rows.values.to(away) @ away)
 
     away = theta.to(at) - at
-    linearised: Tensor = by_rows(away) if model.family.straight else _first_that_works(at_once, by_rows, away)
+    linearised: Tensor = by_rows(away) if model.family.straight else first_that_works(at_once, by_rows, away)
     return linearised
 
 
@@ -279,8 +275,8 @@ def derived_jacobian(model: Parametrised, inputs: Inputs) -> Tensor:
 
     with torch.enable_grad():
         first, second = (Trial(model, kind, _count(inputs), pair) for kind in ("Jacobian", "Jacobian by outputs"))
-        by_rows = partial(_first_that_works, by_outputs, one_by_one, trial=second)
-        return _finite(_first_that_works(at_once, by_rows, inputs, first), "the model")
+        by_rows = partial(first_that_works, by_outputs, one_by_one, trial=second)
+        return _finite(first_that_works(at_once, by_rows, inputs, first), "the model")
 
 
 def _closed_form_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tensor | None:
@@ -311,7 +307,7 @@ def _derived_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tenso
 
     with torch.enable_grad():
         trial = Trial(model, "gradients", _count(inputs), pair)
-        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents), trial), "the model")
+        return _finite(first_that_works(at_once, one_by_one, (inputs, cotangents), trial), "the model")
 
 
 def gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:
@@ -343,31 +339,8 @@ def pull_many(value: Tensor, at: Tensor, cotangents: Tensor, model: object, kind
         return torch.tensordot(mix.to(found), found, 1), plain
 
     trial = Trial(model, kind, len(value), pair)
-    pulled = _first_that_works(at_once, one_by_one, cotangents, trial)
+    pulled = first_that_works(at_once, one_by_one, cotangents, trial)
     return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device) if pulled is None else pulled
-
-
-def _first_that_works(
-    at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any, trial: Trial | None = None
-) -> Any:
-    """Try the vectorised form, else the loop, also where the trial finds it wrong; a failure of the loop is raised."""
-    try:
-        with undivided(), ignoring(*SLOWER):
-            if trial is None:
-                return at_once(argument)
-            trial.refuse_known()
-            found = at_once(argument)
-            trial.refuse_wrong(found)
-            return found
-    except torch.OutOfMemoryError as error:
-        raise NumericalError(
-            f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"
-        ) from error
-    except Exception:  # with vectorised tensors a model may raise anything
-        try:
-            return one_by_one(argument)
-        except (RuntimeError, NotImplementedError) as error:
-            raise DerivativeError(f"the model cannot be differentiated here: {error}") from error
 
 
 def _finite(derivative: Tensor, of: str) -> Tensor:

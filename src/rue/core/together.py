@@ -13,9 +13,14 @@ from weakref import ref
 import torch
 from torch import Tensor
 
+from rue.core.errors import DerivativeError, NumericalError
+from rue.core.process import ignoring, undivided
 from rue.core.resample import generator
 
-Pair = tuple[Tensor, Tensor]
+SLOWER = (  # warnings of torch itself
+    "There is a performance drop",  # the numbers are right, only slower
+    "`torch.jit.script`",  # forward derivatives use it inside torch
+)
 NEAR = {torch.float64: 1e-6, torch.float32: 1e-2}  # relative difference of a number that may be rounding
 FLOOR = {torch.float64: 1e-8, torch.float32: 1e-3}  # the same, relative to the largest number beside it
 COARSE = 2e-2  # both on a GPU, which may round products of float32 to ten binary digits
@@ -32,7 +37,7 @@ class Trial:
     model: object
     kind: str
     rows: int
-    pair: Callable[[Any], Pair]  # from what was found to numbers of it and what they should be
+    pair: Callable[[Any], tuple[Tensor, Tensor]]  # from what was found to numbers of it and what they should be
 
     def refuse_known(self) -> None:
         """Raise where it was found wrong before."""
@@ -52,6 +57,29 @@ class Trial:
     @property
     def _key(self) -> "_Key":
         return id(self.model), self.kind, self.rows
+
+
+def first_that_works(
+    at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any, trial: Trial | None = None
+) -> Any:
+    """Try the vectorised form, else the loop, also where the trial finds it wrong; a failure of the loop is raised."""
+    try:
+        with undivided(), ignoring(*SLOWER):
+            if trial is None:
+                return at_once(argument)
+            trial.refuse_known()
+            found = at_once(argument)
+            trial.refuse_wrong(found)
+            return found
+    except torch.OutOfMemoryError as error:
+        raise NumericalError(
+            f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"
+        ) from error
+    except Exception:  # with vectorised tensors a model may raise anything
+        try:
+            return one_by_one(argument)
+        except (RuntimeError, NotImplementedError) as error:
+            raise DerivativeError(f"the model cannot be differentiated here: {error}") from error
 
 
 def signs(*shape: int, like: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rue.core.errors import DerivativeError, ModelError
+from rue.models.torch.graph import trainable_leaves
 from rue.models.torch.parameters import listed
 
 Call = Callable[[Tensor], Tensor]
@@ -40,22 +41,6 @@ def refuse_unregistered(call: Call, theta: Tensor) -> None:
             "nn.ModuleDict rather than in a list or dict, tensors as nn.Parameter; call requires_grad_(False) on what "
             "was not trained"
         )
-
-
-def trainable_leaves(outputs: Tensor) -> list[Tensor]:
-    """The tensors with a gradient of their own that these outputs were computed from."""
-    found: dict[int, Tensor] = {}
-    seen, waiting = set(), [outputs.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            found[id(leaf)] = leaf
-        waiting += [parent for parent, _ in node.next_functions]
-    return list(found.values())
 
 
 def padding(module: nn.Module) -> dict[str, int]:

@@ -5,14 +5,14 @@ product of two gradients is that of two pairs of short vectors. All other gradie
 a few columns of a few layers for all rows at once, as many as fit in memory; then follow others, in another turn.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Facts, Inputs, TrainingSet
+from rue.core.concepts import Facts, Inputs, Reader, TrainingSet
 from rue.core.derivatives import derived_jacobian
 from rue.core.errors import DerivativeError
 from rue.core.memory import free_bytes
@@ -22,13 +22,11 @@ from rue.core.resample import generator
 from rue.models.torch.blocks import Place, lengths
 from rue.models.torch.held_gradients import Cut, Entries, Held, Pairs
 from rue.models.torch.layer_bases import untabled
-from rue.models.torch.layer_sketch import AGREE, LayerSketch
+from rue.models.torch.layer_sketch import LayerSketch
+from rue.models.torch.tried_layers import AGREE
 from rue.models.torch.uses import MORE
 
 SHARE = 0.25  # of the free memory, for the gradients of one turn
-
-Reader = Callable[[], Iterator[Inputs]]
-"""Reads rows from the first to the last, in the same parts every time."""
 
 
 @dataclass(frozen=True)

@@ -22,21 +22,16 @@ from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
 from rue.models.reading import read_leaf
-from rue.models.torch.backward import (
-    padding,
-    refuse_layers,
-    refuse_steps,
-    refuse_unregistered,
-    refuse_wrong_derivative,
-    trainable_leaves,
-)
+from rue.models.torch.backward import padding, refuse_layers, refuse_steps, refuse_unregistered, refuse_wrong_derivative
 from rue.models.torch.blocks import Place
 from rue.models.torch.calling import arguments, audited_output, kernels
 from rue.models.torch.copying import of_this_thread, private_copy
+from rue.models.torch.drawn_layers import Drawing, sketched
 from rue.models.torch.forward_size import FEW, row_bytes, rows_at_once
+from rue.models.torch.graph import trainable_leaves
 from rue.models.torch.layer_bases import LayerBases, turned
 from rue.models.torch.layer_products import LayerProducts, layer_products
-from rue.models.torch.layer_sketch import Drawing, LayerSketch, sketched
+from rue.models.torch.layer_sketch import LayerSketch
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre, stored
 from rue.models.torch.recurrent import stepwise
@@ -100,8 +95,9 @@ class ModuleCore:
         count = len(leaves(inputs)[0])
         size = rows_at_once(self.row_bytes, self.theta.device) or count
         pieces = (take(inputs, slice(start, start + size)) for start in range(0, max(1, count), size))
-        parts = [self._predicted(theta, piece, twice=True).detach() for piece in pieces]  # forward may enable gradients
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        parts = [self._predicted(theta, piece, twice=True) for piece in pieces]
+        whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return whole.detach() if whole.requires_grad else whole  # because forward enabled gradients itself
 
     @property
     def weights(self) -> int:

@@ -3,7 +3,7 @@
 A layer's gradient for a row is a sum of products of what goes in and what comes back. Both are combined to a few
 numbers first, so that the gradient itself, as large as the layer, never exists. `Tapping` sees every call of torch
 that uses audited parameters, and notes those that it does not know. Nothing is taken on trust: what is read off is
-compared with plain backward passes before it is used (`layer_sketch.py`).
+compared with plain backward passes before it is used (`tried_layers.py`).
 """
 
 from collections.abc import Callable, Mapping
