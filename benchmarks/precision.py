@@ -100,7 +100,7 @@ def main() -> None:
         model = rue.wrap(net, loss=nn.CrossEntropyLoss(), l2=1.0)
         found: dict[str, NDArray[np.float64]] = {}
         for way, (half, seed, followed) in WAYS.items():
-            never = mock.patch("rue.models.torch.layer_sketch._halved", return_value=False)
+            never = mock.patch("rue.models.torch.drawn_layers._halved", return_value=False)
             with nullcontext() if half else never:
                 method = rue.LinearRUE(solver=rue.solve.Sketch(4096, seed, followed))
                 audit = method.fit(model, (X[:ROWS], y[:ROWS])).audit(X[ROWS:])

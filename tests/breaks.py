@@ -74,6 +74,7 @@ TRAINED_ROWS = "tests/test_rows_of_training.py"
 RECIPES = "tests/test_recipes.py"
 SOURCES = "tests/test_left_out_sources.py"
 KEPT = "tests/test_kept_derivatives.py"
+ROUTED = "tests/test_routed_rows.py"
 THREADS = "tests/test_threads.py"
 INTERRUPTIONS = "tests/test_interruptions.py"
 PICKLING = "tests/test_pickling.py"
@@ -983,7 +984,7 @@ BREAKS = [
     ),
     Break(
         "row weights left out of sums of slopes",
-        "core/derivatives.py",
+        "core/gradient_sums.py",
         "rows = some.weight[:, None] *",
         "rows =",
         DERIVATIVES,
@@ -1620,7 +1621,7 @@ BREAKS = [
     ),
     Break(
         "rows of a joined axis taken for positions",
-        "models/torch/layer_sketch.py",
+        "models/torch/tried_layers.py",
         "if not float((values - wanted).norm()) <= (ROUNDED if sketch.half else AGREE) * size:",
         "if float((values - wanted).norm()) < 0:",
         SKETCH,
@@ -1828,6 +1829,48 @@ BREAKS = [
         "near.square_().square_()",
         "near.square_()",
         "tests/test_left_out_sources.py",
+    ),
+    Break(
+        "parameters that the first rows do not use are dropped",
+        "models/torch/tried_layers.py",
+        "more = reached | sketch.network.reached(part)",
+        "more = reached",
+        ROUTED,
+    ),
+    Break(
+        "rows are read off that use parameters otherwise",
+        "models/torch/tried_layers.py",
+        "strayed = set(sketch.tapped)",
+        "strayed = set()",
+        ROUTED,
+    ),
+    Break(
+        "unknown uses of a layer by some rows are overlooked",
+        "models/torch/uses.py",
+        "or any(_meet(*pair) for pair in product(unknown, tapped))",
+        "",
+        ROUTED,
+    ),
+    Break(
+        "derivatives of several rows together are believed",
+        "core/together.py",
+        "if not bool(torch.isfinite(wanted).all()) or",
+        "if True or",
+        ROUTED,
+    ),
+    Break(
+        "a sketch with room for all parameters combines vectors",
+        "models/torch/drawn_layers.py",
+        "most = VECTOR * drawing.size if all_of_them else",
+        "most =",
+        ROUTED,
+    ),
+    Break(
+        "checks of linear coordinates count as checks of the network",
+        "checks/subject.py",
+        "if not (self.projected and self.model.family.straight):",
+        "if True:",
+        ROUTED,
     ),
 ]
 

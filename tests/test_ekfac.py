@@ -168,7 +168,7 @@ def test_of_every_kind_of_layer_the_bases_are_orthogonal_and_the_coordinates_tho
         each = [torch.autograd.grad(one, theta, retain_graph=True)[0] for one in outputs.flatten()]
     plain = torch.stack(each).unflatten(0, outputs.shape)
     root = torch.eye(outputs.shape[1]).double().expand(len(inputs), -1, -1)
-    bases = core.eigenbases(inputs, [CurvedRows(inputs, root, torch.ones(len(inputs)))])
+    bases = core.eigenbases(lambda: iter([inputs]), [CurvedRows(inputs, root, torch.ones(len(inputs)))])
     seen = bases.jacobian(inputs)
     torch.testing.assert_close(seen, bases.project(plain), rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(torch.einsum("nkd,mld->nkml", seen, seen), torch.einsum("nkd,mld->nkml", plain, plain))

@@ -13,7 +13,7 @@ import rue
 from rue.calibrate.leaving_one_out import leave_one_out
 from rue.core import derivatives
 from rue.core.curvature import GaussNewton
-from rue.models.torch import layer_sketch
+from rue.models.torch import drawn_layers, layer_sketch, tried_layers
 from rue.models.torch.blocks import LayerBlock, Place, planned
 from sketch_cases import CASES, WHOLE, made
 from snapshot import changed, module_picture
@@ -60,7 +60,7 @@ def test_only_parameters_of_unknown_layers_have_their_gradients_taken_whole(name
 
 @pytest.mark.parametrize("name", ["picture", "sentence", "LSTM"])
 def test_passes_in_half_precision_give_the_same_gradients_but_for_rounding(name, monkeypatch):
-    monkeypatch.setattr(layer_sketch, "_halved", lambda _: True)
+    monkeypatch.setattr(drawn_layers, "_halved", lambda _: True)
     build, rows, *_ = CASES[name]
     net, inputs = made(build, rows)
     inputs = inputs.float() if inputs.is_floating_point() else inputs
@@ -69,12 +69,12 @@ def test_passes_in_half_precision_give_the_same_gradients_but_for_rounding(name,
     exact = half.project(plain_jacobian(core, inputs))
     assert half.half
     assert half.describe()["layers_in"] == "bfloat16"
-    assert float((half.jacobian(inputs) - exact).norm() / exact.norm()) < layer_sketch.ROUNDED
+    assert float((half.jacobian(inputs) - exact).norm() / exact.norm()) < tried_layers.ROUNDED
 
 
 def test_half_precision_that_is_too_coarse_for_a_network_is_not_used(monkeypatch):
-    monkeypatch.setattr(layer_sketch, "_halved", lambda _: True)
-    monkeypatch.setattr(layer_sketch, "ROUNDED", 1e-4)
+    monkeypatch.setattr(drawn_layers, "_halved", lambda _: True)
+    monkeypatch.setattr(tried_layers, "ROUNDED", 1e-4)
     net, inputs = made(*CASES["picture"])
     sketch = core_of(net.float()).sketched(inputs.float(), 200, 0)
     assert not sketch.half

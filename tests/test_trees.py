@@ -9,8 +9,8 @@ from scipy.stats import spearmanr
 
 import rue
 from rue.core.concepts import POINTS
-from rue.core.derivatives import weighted_gradients
 from rue.core.errors import DataError, ModelError, SettingError
+from rue.core.gradient_sums import weighted_gradients
 from rue.data.features import coordinates
 from rue.data.opening import training_rows
 from rue.models.trees import scikit_learn as scikit_learn_trees

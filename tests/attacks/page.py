@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from attacks import afterwards, mistakes, models, tables, training, trial_a, trial_b, trial_c
+from attacks import afterwards, mistakes, models, networks, tables, training, trial_a, trial_b, trial_c
 from attacks.attack import Attack, Outcome, Right, tried
 
 SECTIONS: dict[str, list[Attack]] = {
@@ -14,6 +14,7 @@ SECTIONS: dict[str, list[Attack]] = {
     **tables.SECTIONS,
     **training.SECTIONS,
     **models.SECTIONS,
+    **networks.SECTIONS,
     **afterwards.SECTIONS,
     **trial_a.SECTIONS,
     **trial_b.SECTIONS,

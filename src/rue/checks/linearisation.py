@@ -25,6 +25,8 @@ def linearisation(subject: Subject) -> Check | str:
     model, inputs = subject.model, subject.looked_at
     if not model.family.stationary:
         return Senseless("the outputs are linear in the parameters")
+    if subject.linearised is not None:
+        return subject.linearised
     steps = -subject.steps[:REWEIGHTINGS]
     dtype = model.theta.dtype
     now = outputs(model, inputs).double()

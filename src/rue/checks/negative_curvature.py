@@ -21,6 +21,8 @@ def negative_curvature(subject: Subject) -> Check | str:
     n, d = subject.data.n, subject.model.theta.numel()
     if not subject.model.family.stationary:
         return Senseless("the outputs are linear in the parameters, and the loss is convex")
+    if subject.linearised is not None:
+        return subject.linearised
     if not (subject.by_influence or isinstance(subject.curvature, Hessian)):
         return Senseless("left-out predictions are those of other models, and the method does not use the Hessian")
     if max(n, d) * d**2 > WORK:

@@ -16,7 +16,8 @@ from torch.nn.functional import one_hot
 from rue.calibrate.left_out.rest import penalty_gradient
 from rue.checks.subject import Subject
 from rue.core.concepts import Decision, Solving
-from rue.core.derivatives import loss_gradient, outputs, pulled_sums
+from rue.core.derivatives import loss_gradient, outputs
+from rue.core.gradient_sums import pulled_sums
 from rue.core.model import Model
 from rue.core.nested import take
 from rue.models.torch.module import ModuleCore, plain_module

@@ -11,8 +11,9 @@ from torch.utils.data import DataLoader, Dataset
 from rue.checks.check import Check, Light, Senseless
 from rue.checks.subject import Audited, Subject, only_differences
 from rue.core.arrays import Array
-from rue.core.derivatives import outputs, pushed, weighted_gradients
+from rue.core.derivatives import outputs, pushed
 from rue.core.errors import ModelError, SettingError
+from rue.core.gradient_sums import weighted_gradients
 from rue.core.model import Model
 from rue.core.progress import track
 from rue.core.resample import Multinomial, generator, untouched

@@ -117,6 +117,16 @@ class Subject:
         """Whether the audit uses a projection of the parameters."""
         return self.model.behind is not None
 
+    @property
+    def linearised(self) -> str | None:
+        """The reason why nothing is seen of the network's own curves; None where its outputs are computed."""
+        if not (self.projected and self.model.family.straight):
+            return None
+        return (
+            "the audit looks along coordinates in which the outputs are linear, so that the network's own curves are "
+            "not seen; compare with a few refits, auditor.check(inputs, refit=...), or check a fit with another solver"
+        )
+
     @cached_property
     def without_objective(self) -> str | None:
         """The reason why checks of the objective and its curvature make no sense; None where they do."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from rue.core.concepts import Batch, Parametrised
+from rue.core.concepts import Batch, Parametrised, Reader, TrainingSet
 from rue.core.memory import free_bytes
 from rue.core.nested import take
 
@@ -28,6 +28,11 @@ def rows_of(numbers: int, device: torch.device) -> int:
         most = max(CUDA_CHUNK_BYTES, min(CUDA_MOST_BYTES, int(CUDA_SHARE * free_bytes(device))))
         return max(1, most // row)
     return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)
+
+
+def inputs_of(data: TrainingSet) -> Reader:
+    """Reads the inputs of all training rows."""
+    return lambda: (batch.inputs for batch in data.batches())
 
 
 def chunks(batch: Batch, size: int) -> Iterator[Batch]:

@@ -20,6 +20,7 @@ from rue.core.followed import Followed
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
 POINTS = "rue.points"  # key in a dict of inputs: the part that distances between inputs are measured on
+Reader = Callable[[], Iterator[Inputs]]  # reads rows from the first to the last, in the same parts every time
 LEVELS = "rue.levels"  # key beside it: categories as codes, whose order and distance mean nothing
 
 
@@ -102,8 +103,8 @@ class Objective(Predictor, Protocol):
         ...
 
     @property
-    def eigenbases(self) -> Callable[[Inputs, Iterable[CurvedRows]], Coordinates] | None:
-        """Makes coordinates in eigenbases of every layer from some rows, and then all; None without such layers."""
+    def eigenbases(self) -> Callable[[Reader, Iterable[CurvedRows]], Coordinates] | None:
+        """Makes coordinates in eigenbases of every layer from all rows; None without such layers."""
         ...
 
 
@@ -119,12 +120,20 @@ class Core(Predictor, Protocol):
         ...
 
 
+class Sketches(Protocol):
+    """Makes coordinates of the parameters from some rows, a size and a seed."""
+
+    def __call__(self, inputs: Inputs, size: int, seed: int, read: Reader | None = None) -> Coordinates:
+        """Parameters that no row uses have none; `read` gives all rows, where those of `inputs` are not all."""
+        ...
+
+
 class TrainedObjective(Core, Objective, Protocol):
     """A core that minimises an objective."""
 
     @property
-    def sketched(self) -> Callable[[Inputs, int, int], Coordinates] | None:
-        """Makes coordinates from some rows, a size and a seed; None where gradients have no layers to be read off."""
+    def sketched(self) -> Sketches | None:
+        """Makes coordinates from rows, a size and a seed; None where gradients have no layers to be read off."""
         ...
 
     @property

@@ -26,6 +26,11 @@ class Coordinates(Protocol):
         """The number of coordinates, r."""
         ...
 
+    @property
+    def combined(self) -> bool:
+        """Whether there are fewer than there are parameters that rows use."""
+        ...
+
     def jacobian(self, inputs: Any, followed: Tensor | None = None) -> Tensor:
         """∂f/∂z (m, k, r), or of the `followed` outputs of each row (m, f) alone: (m, f, r)."""
         ...

@@ -10,7 +10,7 @@ from rue.core.chunks import CHUNK_BYTES
 from rue.core.concepts import Solver
 from rue.core.errors import ResourceError
 from rue.core.memory import MOST, OF_SKETCH, SHARE
-from rue.core.plan import AuditSize, Plan, Rates, Way, in_words, planned
+from rue.core.plan import AuditSize, Plan, Rates, Streaming, Way, duration, in_words, planned
 from rue.core.solve.choice import prefers_dual
 from rue.core.solve.conjugate_gradient import ConjugateGradient
 from rue.core.solve.dense import Cholesky
@@ -25,17 +25,18 @@ WORKING = 2**25  # bytes of pieces that are being worked on
 EIGEN = 5  # multiplications of an eigendecomposition, in units of p³
 COPIES = 30  # times that gradients are written while they are weighed, gathered and solved for
 FIXED = 0.15  # seconds
+HANDED = 5  # times that what is held of gradients is written: kept, divided, turned into float64 to be multiplied
 STEPS = 60  # of conjugate gradients; a product with the curvature takes two passes for one output
 SMALLEST = 1024  # coordinates of the leanest sketch
-KEPT = {4096: ".92 to .995", 2048: ".80 to .99", 1024: ".65 to .98"}  # docs/large-networks.md
+KEPT = {4096: ".92 to .995", 2048: ".80 to .99", 1024: ".65 to .98"}  # docs/large-networks-figures.md
 
 
 def every(
-    size: AuditSize, memory: int, rates: Rates | None, largest: Sketch | None, streamed: int | None = None
+    size: AuditSize, memory: int, rates: Rates | None, largest: Sketch | None, streamed: Streaming | None = None
 ) -> list[Way]:
     """Every way with its cost, exact ones first; sketches up to the `largest`, or a projection where it is None.
 
-    `streamed` are the numbers of a gradient that are held while gradients are multiplied layer by layer, if they can.
+    `streamed` says what it takes to multiply gradients layer by layer, if they can be.
     """
     exact = [dense(size, rates, memory), dual(size, rates, memory)]
     if prefers_dual(size.d, size.n * size.k):
@@ -96,9 +97,9 @@ def dual(size: AuditSize, rates: Rates | None, memory: int) -> Way:
     return _exact(Dual(), used, passes, fit, _audit(size, size.d, rates.gradient, rates))
 
 
-def streamed_dual(size: AuditSize, rates: Rates | None, memory: int, numbers: int) -> Way:
-    """The matrix of all outputs of all rows, from `numbers` of each gradient, in as many turns as memory asks for."""
-    rows = size.n * size.k
+def streamed_dual(size: AuditSize, rates: Rates | None, memory: int, streamed: Streaming) -> Way:
+    """The matrix of all outputs of all rows, in as many turns as memory asks for."""
+    rows, numbers = size.n * size.k, streamed.numbers
     held = size.itemsize * rows * numbers
     passes = max(1.0, 4 * held / memory)
     layers = 0 if rates is None or rates.sketch is None else rates.sketch.held
@@ -106,9 +107,10 @@ def streamed_dual(size: AuditSize, rates: Rates | None, memory: int, numbers: in
     used += 4 * WORKING + LEAN * size.itemsize * size.d
     if rates is None:
         return replace(_exact(StreamedDual(), used, passes, None, None), whole=False)
-    row, product = rates.forward * (1 + 2 * size.k), numbers * rates.multiplication
+    row = rates.forward * (1 + 2 * size.k) + HANDED * size.k * numbers * rates.number
+    product = numbers * rates.multiplication
     work = EIGEN * rows**3 * rates.multiplication + rows**2 * product / 2 + _solving(size, rows) * rates.multiplication
-    fit = rates.bound + size.n * (passes * row + 3 * rates.forward) + work
+    fit = rates.bound + streamed.drawn + size.n * (passes * row + 3 * rates.forward) + work
     again = -(-size.m * FLOAT * size.k * rows // CHUNK_BYTES)  # times that training rows are read for audited ones
     audit = passes * (again * size.n + size.m) * row + size.m * size.k * rows * product
     audit += _audit(size, rows, 0.0, rates)
@@ -131,7 +133,8 @@ def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) ->
         keeps = ".76 to .99"
     else:
         keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
-    answer = f"correlation {keeps} with exact ranks"
+    nothing_combined = solver.size >= size.d and solver.followed is None
+    answer = "exact: nothing is combined" if nothing_combined else f"correlation {keeps} with exact ranks"
     if rates is None or rates.sketch is None:
         return Way(name, solver, answer, used, passes, None, None)
     share = p / min(rates.sketch.size, size.d)
@@ -168,7 +171,7 @@ def limited(way: Way, memory: int, time: float | None) -> Way:
     if way.bytes > memory:
         return replace(way, refused=f"needs {in_words(way.bytes)}, there are {in_words(memory)}")
     if time is not None and way.seconds is not None and way.seconds > time:
-        return replace(way, refused=f"takes {way.seconds:,.0f} s, {time:,.0f} s are given")
+        return replace(way, refused=f"takes {duration(way.seconds)}, {duration(time)} are given")
     return way
 
 

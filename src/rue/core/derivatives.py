@@ -4,7 +4,7 @@ Derivatives are taken in the model's dtype; sums over rows are kept in float64. 
 vectorised over rows (recurrent kernels, data-dependent control flow), a slower loop gives the same numbers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -14,20 +14,16 @@ from torch.func import jacrev, jvp, vjp, vmap
 
 from rue.core.chunks import chunk_rows, chunks
 from rue.core.concepts import Batch, Coupling, Inputs, Objective, Parametrised, Predictor, TrainingSet
-from rue.core.errors import DataError, DerivativeError, NumericalError
+from rue.core.errors import DataError, DerivativeError
 from rue.core.followed import Followed
 from rue.core.memory import kept, known, once, reading
 from rue.core.nested import leaves, map_leaves, take
-from rue.core.process import forward_mode, ignoring, undivided
+from rue.core.process import forward_mode
 from rue.core.progress import track
 from rue.core.row_by_row import note
-from rue.core.sums import summed
+from rue.core.together import Trial, first_that_works, signs
 
 FEW = 16  # number of outputs up to which a closed-form Jacobian is the cheapest way to compute Jᵀu
-SLOWER = (  # warnings of torch itself
-    "There is a performance drop",  # the numbers are right, only slower
-    "`torch.jit.script`",  # forward derivatives use it inside torch
-)
 
 
 def outputs(model: Predictor, inputs: Inputs, theta: Tensor | None = None) -> Tensor:
@@ -57,12 +53,15 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
     def one_by_one(block: Tensor) -> Tensor:
         return torch.stack([model.predict(theta, inputs) for theta in block])
 
+    def pair(found: Tensor) -> tuple[Tensor, Tensor]:
+        return found[0], model.predict(thetas[0], inputs)
+
     if model.family.straight:
         rows = followed(model, inputs)
         moved = rows.placed(rows.values @ (thetas - model.theta).T.to(model.theta))  # (c, k, b)
         return outputs(model, inputs) + moved.permute(2, 0, 1)
     with torch.enable_grad():  # selects kernels that can be vectorised; nothing here requires a gradient
-        return _first_that_works(at_once, one_by_one, thetas)
+        return first_that_works(at_once, one_by_one, thetas, Trial(model, "members", _count(inputs), pair))
 
 
 def loss_gradient(model: Predictor, predicted: Tensor, targets: Any) -> Tensor:
@@ -124,10 +123,18 @@ def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
         predicted = model.predict(theta, inputs)
         probe = torch.zeros_like(predicted, requires_grad=True)
         pulled = gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
-        return pull_many(pulled, probe, block).permute(1, 2, 0)
+        return pull_many(pulled, probe, block, model).permute(1, 2, 0)
+
+    def pair(found: Tensor) -> tuple[Tensor, Tensor]:
+        mix = signs(*found.shape[:2], like=found)
+        slope = _mixed(model, inputs, mix)
+        whole, own = torch.einsum("ck,ckr->r", mix, found), vectors.to(slope) @ slope
+        size = (vectors[0].to(slope) * slope).norm()[None]  # what rounding is relative to: a product may cancel
+        return torch.cat([whole, size]), torch.cat([own, size])
 
     with torch.enable_grad():
-        products = _first_that_works(at_once, backwards, vectors.to(model.theta))
+        trial = Trial(model, "products", _count(inputs), pair)
+        products = first_that_works(at_once, backwards, vectors.to(model.theta), trial)
     return _finite(products.detach(), "the model")
 
 
@@ -147,7 +154,7 @@ def on_the_tangent(model: Objective, theta: Tensor, inputs: Inputs) -> Tensor:
     rows = None if away.requires_grad else known("Jacobian", model, inputs)
     if rows is not None:
         return (outputs(model, inputs) + rows.double() @ away.double()).to(at)
-    linearised: Tensor = by_rows(away) if model.family.straight else _first_that_works(at_once, by_rows, away)
+    linearised: Tensor = by_rows(away) if model.family.straight else first_that_works(at_once, by_rows, away)
     return linearised
 
 
@@ -207,35 +214,6 @@ def width(model: Objective, data: TrainingSet) -> int:
     raise DataError("there are no training rows; give at least two")
 
 
-def weighted_gradients(model: Objective, data: TrainingSet, weights: Tensor) -> Tensor:
-    """L w for each of b weight vectors (b, n): (b, d) in float64."""
-    shape = (len(weights), model.theta.numel())
-
-    def part(block: TrainingSet) -> tuple[Tensor]:
-        total = torch.zeros(shape, dtype=torch.float64, device=model.theta.device)
-        for batch, gradients in gradient_batches(model, block):
-            total += weights[:, batch.rows].to(total) @ gradients
-        return (total,)
-
-    return summed(data, part, weights.shape[0] * shape[1])[0]
-
-
-def pulled_sums(model: Objective, data: TrainingSet, cotangents: Callable[[Tensor, Any], Tensor]) -> Tensor:
-    """Σᵢ wᵢ Jᵢᵀ uᵢ for each of r cotangents (r, c, k), which are made of outputs and targets: (r, d) in float64."""
-
-    def part(block: TrainingSet) -> tuple[Tensor]:
-        total = torch.zeros((), dtype=torch.float64, device=model.theta.device)
-        for some in (some for batch in block.batches() for some in chunks(batch, 16 * chunk_rows(model, FEW))):
-            with torch.enable_grad():
-                theta = model.theta.detach().requires_grad_()
-                predicted = model.predict(theta, some.inputs)
-                rows = some.weight[:, None] * cotangents(predicted.detach(), some.targets)
-                total = total + pull_many(predicted, theta, rows.to(predicted)).detach().double()
-        return (total,)
-
-    return summed(data, part, model.theta.numel())[0]
-
-
 def _coupled_gradients(model: Objective, data: TrainingSet) -> tuple[Batch, Tensor]:
     """The derivative of the gradient by every row's weight, (n, d); for Cox's likelihood, the score residuals."""
     batch = whole(data)
@@ -280,12 +258,17 @@ def derived_jacobian(model: Parametrised, inputs: Inputs) -> Tensor:
     def one_by_one(rows: Inputs) -> Tensor:
         return torch.stack([_row_jacobian(model, row) for row in _each_row(rows)])
 
+    def pair(found: Tensor) -> tuple[Tensor, Tensor]:
+        mix = signs(*found.shape[:2], like=found)
+        return torch.einsum("ck,ckd->d", mix, found), _mixed(model, inputs, mix)
+
     with torch.enable_grad():
-        by_rows = partial(_first_that_works, by_outputs, one_by_one)
-        vectorised = partial(_first_that_works, at_once, by_rows)
-        if len(leaves(inputs)[0]) > 1:
+        first, second = (Trial(model, kind, _count(inputs), pair) for kind in ("Jacobian", "Jacobian by outputs"))
+        by_rows = partial(first_that_works, by_outputs, one_by_one, trial=second)
+        vectorised = partial(first_that_works, at_once, by_rows, trial=first)
+        if _count(inputs) > 1:
             return _finite(vectorised(inputs), "the model")
-        alone = _first_that_works(lambda row: _row_jacobian(model, row)[None], vectorised, inputs)  # vectorising costs
+        alone = first_that_works(lambda row: _row_jacobian(model, row)[None], vectorised, inputs)  # vectorising costs
         return _finite(alone, "the model")
 
 
@@ -311,8 +294,13 @@ def _derived_pull(model: Objective, inputs: Inputs, cotangents: Tensor) -> Tenso
         rows, weights = pair
         return torch.stack([_row_pull(model, row, u) for row, u in zip(_each_row(rows), weights, strict=True)])
 
+    def pair(found: Tensor) -> tuple[Tensor, Tensor]:
+        mix = signs(len(found), like=found)
+        return mix @ found, _mixed(model, inputs, mix[:, None] * cotangents)
+
     with torch.enable_grad():
-        return _finite(_first_that_works(at_once, one_by_one, (inputs, cotangents)), "the model")
+        trial = Trial(model, "gradients", _count(inputs), pair)
+        return _finite(first_that_works(at_once, one_by_one, (inputs, cotangents), trial), "the model")
 
 
 def gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor | None = None) -> Tensor:
@@ -323,8 +311,8 @@ def gradient(value: Tensor, at: Tensor, *, keep: bool = False, cotangent: Tensor
     return torch.zeros_like(at) if derivative is None else derivative
 
 
-def pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
-    """Products of r cotangents with the derivative of `value`, all from one graph."""
+def pull_many(value: Tensor, at: Tensor, cotangents: Tensor, model: object, kind: str = "pulled") -> Tensor:
+    """Products of r cotangents with the derivative of `value`, of some `kind` of the model's, all from one graph."""
     if not value.requires_grad:
         return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device)
 
@@ -336,24 +324,16 @@ def pull_many(value: Tensor, at: Tensor, cotangents: Tensor) -> Tensor:
         parts = [torch.autograd.grad(value, at, row, retain_graph=True, allow_unused=True)[0] for row in block]
         return None if parts[0] is None else torch.stack(parts)
 
-    pulled = _first_that_works(at_once, one_by_one, cotangents)
+    def pair(found: Tensor | None) -> tuple[Tensor, Tensor]:
+        if found is None:
+            return cotangents[:0], cotangents[:0]
+        mix = signs(len(cotangents), like=cotangents)
+        (plain,) = torch.autograd.grad(value, at, torch.tensordot(mix, cotangents, 1), retain_graph=True)
+        return torch.tensordot(mix.to(found), found, 1), plain
+
+    trial = Trial(model, kind, len(value), pair)
+    pulled = first_that_works(at_once, one_by_one, cotangents, trial)
     return torch.zeros(len(cotangents), *at.shape, dtype=at.dtype, device=at.device) if pulled is None else pulled
-
-
-def _first_that_works(at_once: Callable[[Any], Any], one_by_one: Callable[[Any], Any], argument: Any) -> Any:
-    """Try the vectorised form, else the loop; a failure of the loop is raised."""
-    try:
-        with undivided(), ignoring(*SLOWER):
-            return at_once(argument)
-    except torch.OutOfMemoryError as error:
-        raise NumericalError(
-            f"out of device memory ({error}); give data as a DataLoader of smaller batches, or select= fewer parameters"
-        ) from error
-    except Exception:  # with vectorised tensors a model may raise anything
-        try:
-            return one_by_one(argument)
-        except (RuntimeError, NotImplementedError) as error:
-            raise DerivativeError(f"the model cannot be differentiated here: {error}") from error
 
 
 def _finite(derivative: Tensor, of: str) -> Tensor:
@@ -377,9 +357,19 @@ def _row_jacobian(model: Parametrised, row: Inputs) -> Tensor:
         theta = model.theta.detach().requires_grad_()
         (predicted,) = model.predict(theta, row)
         if len(predicted) > FEW:
-            return pull_many(predicted, theta, torch.eye(len(predicted)).to(predicted)).detach()
+            return pull_many(predicted, theta, torch.eye(len(predicted)).to(predicted), model, "row").detach()
         rows = [torch.autograd.grad(value, theta, retain_graph=True, allow_unused=True)[0] for value in predicted]
     return torch.stack([torch.zeros_like(theta) if row is None else row for row in rows]).detach()
+
+
+def _mixed(model: Parametrised, inputs: Inputs, cotangents: Tensor) -> Tensor:
+    """Σᵢ Jᵢᵀuᵢ (d,) by one plain backward pass."""
+    theta = model.theta.detach().requires_grad_()
+    return gradient(model.predict(theta, inputs), theta, cotangent=cotangents.to(theta)).detach()
+
+
+def _count(inputs: Inputs) -> int:
+    return len(leaves(inputs)[0])
 
 
 def _row_pull(model: Objective, row: Inputs, cotangent: Tensor) -> Tensor:

@@ -8,7 +8,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.boundary import Boundary, Response
-from rue.core.concepts import Batch, Core, ExampleLoss, Facts, Family, Inputs, Solver, TrainedObjective, TrainingSet
+from rue.core.concepts import (
+    Batch,
+    Core,
+    ExampleLoss,
+    Facts,
+    Family,
+    Inputs,
+    Reader,
+    Solver,
+    TrainedObjective,
+    TrainingSet,
+)
 from rue.core.coordinates import Coordinates, CurvedRows
 from rue.core.errors import ModelError, SettingError
 from rue.core.followed import Followed
@@ -99,7 +110,7 @@ class Model:
         return self.objective.few_outputs
 
     @property
-    def eigenbases(self) -> Callable[[Inputs, Iterable[CurvedRows]], Coordinates] | None:
+    def eigenbases(self) -> Callable[[Reader, Iterable[CurvedRows]], Coordinates] | None:
         """Makes coordinates in eigenbases of every layer, where layers are known."""
         return self.objective.eigenbases
 

@@ -21,6 +21,13 @@ class AuditSize(NamedTuple):
     itemsize: int  # bytes of a parameter
 
 
+class Streaming(NamedTuple):
+    """What it takes to multiply gradients layer by layer."""
+
+    numbers: int  # of a row and output that are held
+    drawn: float  # seconds to find out how every layer is read off
+
+
 class Rates(NamedTuple):
     """Seconds, measured by a short probe on this machine."""
 
@@ -65,7 +72,7 @@ class Way:
 
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""
-        times = [_duration(value) for value in (self.seconds_fit, self.seconds_audit)]
+        times = [duration(value) for value in (self.seconds_fit, self.seconds_audit)]
         return (
             self.name,
             self.answer,
@@ -99,7 +106,7 @@ class Plan:
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         marks = ["  ", *("* " if way is self.chosen else "  " for way in self.ways)]
         size = self.size
-        limit = "" if self.time is None else f" and {_duration(self.time)}"
+        limit = "" if self.time is None else f" and {duration(self.time)}"
         counts = f"{size.n:,} training rows, {size.d:,} parameters, {size.k} outputs, {size.m:,} rows to audit"
         if size.n == 0:
             counts = f"{size.d:,} parameters, before any row is counted"
@@ -135,10 +142,22 @@ def planned(size: AuditSize, memory: int, time: float | None, ways: Sequence[Way
     chosen = next((way for way in ways if way.refused is None), None)
     if chosen is not None:
         first = "the only one" if sum(way.refused is None for way in ways) == 1 else "the most faithful"
-        why = f"{chosen.name} is chosen: {first} of those that are possible here"
+        why = f"{chosen.name} is chosen: {first} of those that are possible here{_faster(chosen, ways)}"
     else:
         why = f"nothing is possible: {_lacking(ways, memory, time)}"
     return Plan(size, memory, time, tuple(ways), chosen, why)
+
+
+def _faster(chosen: Way, ways: Sequence[Way]) -> str:
+    """Another way to the same exact answer that takes half the time or less."""
+    others = [way for way in ways if way.refused is None and way.answer == chosen.answer == "exact"]
+    soonest = min(others, key=lambda way: way.seconds or 0.0, default=chosen)
+    if chosen.seconds is None or soonest.seconds is None or 2 * soonest.seconds > chosen.seconds:
+        return ""
+    return (
+        f"; {soonest.name} is exact too, in {duration(soonest.seconds)} instead of {duration(chosen.seconds)} and "
+        f"{in_words(soonest.bytes)}: hand solver={soonest.name} to the method"
+    )
 
 
 def _lacking(ways: Sequence[Way], memory: int, time: float | None) -> str:
@@ -152,7 +171,7 @@ def _lacking(ways: Sequence[Way], memory: int, time: float | None) -> str:
         return f"{inside[0].name} is possible if you ask for it: hand solver={inside[0].name} to the method, or {fewer}"
     soonest = min(inside, key=lambda way: way.seconds or 0.0)
     return (
-        f"the shortest of those that fit in memory takes {_duration(soonest.seconds)}, {soonest.name}; give more time, "
+        f"the shortest of those that fit in memory takes {duration(soonest.seconds)}, {soonest.name}; give more time, "
         f"fewer rows, or {fewer}"
     )
 
@@ -160,13 +179,20 @@ def _lacking(ways: Sequence[Way], memory: int, time: float | None) -> str:
 def in_words(count: float) -> str:
     """A number of bytes for people.
 
-    >>> in_words(3 * 2**30), in_words(5 * 2**20)
-    ('3.0 GiB', '5 MiB')
+    >>> in_words(3 * 2**30), in_words(5 * 2**20), in_words(1000)
+    ('3.0 GiB', '5 MiB', '1,000 bytes')
     """
-    return f"{count / GIB:,.1f} GiB" if count >= GIB else f"{count / 2**20:,.0f} MiB"
+    if count >= GIB:
+        return f"{count / GIB:,.1f} GiB"
+    return f"{count / 2**20:,.0f} MiB" if count >= 2**20 else f"{count:,.0f} bytes"
 
 
-def _duration(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
+    """A number of seconds for people.
+
+    >>> duration(7200.0), duration(5.04), duration(1e-6)
+    ('2.0 h', '5 s', '1e-06 s')
+    """
     if seconds is None:
         return "?"
     if seconds >= 5400:

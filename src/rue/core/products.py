@@ -19,7 +19,7 @@ def hessian_product(model: Objective, data: TrainingSet, vectors: Tensor) -> Ten
     def products(batch: Batch) -> Callable[[Tensor], Tensor]:
         theta = model.theta.detach().requires_grad_()
         slope = gradient(_objective(model, model.predict(theta, batch.inputs), batch), theta, keep=True)
-        return lambda block: pull_many(slope, theta, block)
+        return lambda block: pull_many(slope, theta, block, model, "second derivatives")
 
     return _summed_products(model, data, vectors, products)
 
@@ -35,9 +35,10 @@ def gauss_newton_product(model: Objective, data: TrainingSet, vectors: Tensor) -
         pulled = gradient(predicted, theta, keep=True, cotangent=probe)  # Jᵀu is linear in u: its derivative is J
 
         def multiply(block: Tensor) -> Tensor:
-            pushed = pull_many(pulled, probe, block)  # (r, c, k) = J v
+            pushed = pull_many(pulled, probe, block, model, "pushed")  # (r, c, k) = J v
             blocks = pushed.view(len(block), *curvature.shape[:2])  # coupled rows are one block
-            return pull_many(predicted, theta, torch.einsum("cij,rcj->rci", curvature, blocks).view_as(pushed))
+            rows = torch.einsum("cij,rcj->rci", curvature, blocks).view_as(pushed)
+            return pull_many(predicted, theta, rows, model)
 
         return multiply
 
@@ -49,7 +50,7 @@ def penalty_product(model: Objective, vectors: Tensor) -> Tensor:
     with torch.enable_grad():
         theta = model.theta.detach().double().requires_grad_()
         slope = gradient(model.penalty(theta), theta, keep=True)
-        blocks = [pull_many(slope, theta, block.double()) for block in vectors.split(VECTORS)]
+        blocks = [pull_many(slope, theta, block.double(), model, "penalty") for block in vectors.split(VECTORS)]
     return torch.cat(blocks)
 
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 from rue.auditing.auditor import Auditor
 from rue.auditing.meaning import Meaning, SpreadMeaning
 from rue.core.concepts import Resampler
-from rue.core.derivatives import weighted_gradients
 from rue.core.errors import SettingError
+from rue.core.gradient_sums import weighted_gradients
 from rue.core.model import Model
 from rue.core.resample import Multinomial, generator
 from rue.methods.ensemble import SampledMembers, check_members

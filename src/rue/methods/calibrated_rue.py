@@ -24,8 +24,8 @@ from rue.calibrate.variance import DEGREES, Weights, fit_weights
 from rue.core.arrays import Array
 from rue.core.concepts import CurvatureRule, Damping, Facts, Inverse, Resampler, Solver
 from rue.core.curvature import GaussNewton
-from rue.core.derivatives import weighted_gradients
 from rue.core.errors import ModelError, SettingError
+from rue.core.gradient_sums import weighted_gradients
 from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.one_step import left_out as left_out_of

@@ -15,8 +15,9 @@ from rue.calibrate.left_out_terms import without_own
 from rue.calibrate.shrinkage import Shrinkage, fit_shrinkage
 from rue.core.concepts import CurvatureRule, Damping, Decision, Facts, Resampler, Solver
 from rue.core.curvature import GaussNewton
-from rue.core.derivatives import followed_batches, outputs, weighted_gradients
+from rue.core.derivatives import followed_batches, outputs
 from rue.core.errors import ModelError
+from rue.core.gradient_sums import weighted_gradients
 from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.nested import leaves

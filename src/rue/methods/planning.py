@@ -15,7 +15,7 @@ from rue.core.errors import ModelError, SettingError
 from rue.core.memory import free_bytes
 from rue.core.model import Model
 from rue.core.nested import leaves, take
-from rue.core.plan import AuditSize, Plan, Rates, Way, planned
+from rue.core.plan import AuditSize, Plan, Rates, Streaming, Way, planned
 from rue.core.probe import probe
 from rue.core.resample import untouched
 from rue.core.solve.choice import LARGE, NUMBERS, SMALL, too_large
@@ -60,11 +60,12 @@ def plan(
         m = 0 if inputs is None else _counted(inputs, bound)
         size = _size(bound, rows, m)
         seen = clock.perf_counter() - start
-        ways = _ways(bound, rows, size, room, time)
+        streamed = _streamed(bound, rows, size)
+        ways = _ways(bound, rows, size, room, time, streamed)
         sketches = [way.solver for way in ways if isinstance(way.solver, Sketch)]
         solved = any(way.whole and way.refused is None for way in ways)
         rates = probe(bound.objective, rows, seen, sketches[-1 if solved else 0] if sketches else None)
-        return planned(size, room, time, _ways(bound, rows, size, room, time, rates))
+        return planned(size, room, time, _ways(bound, rows, size, room, time, streamed, rates))
 
 
 def _counted(inputs: Any, bound: Model) -> int:
@@ -87,7 +88,9 @@ def solver_for(model: Model, rows: Rows) -> Solver | None:
         return None
     room = free_bytes(model.theta.device)
     size = _size(model, rows, 0)
-    chosen = costs.solver_of(planned(size, room, None, _ways(model, rows, size, room, None)))
+    needless = not too_large(model, rows) and costs.dual(size, None, room).bytes <= room  # `Dual` comes before it
+    streamed = None if needless else _streamed(model, rows, size)
+    chosen = costs.solver_of(planned(size, room, None, _ways(model, rows, size, room, None, streamed)))
     return None if isinstance(chosen, Cholesky | Dual) else chosen
 
 
@@ -104,18 +107,23 @@ def _size(model: Model, rows: TrainingSet, m: int) -> AuditSize:
 
 
 def _ways(
-    model: Model, rows: Rows, size: AuditSize, room: int, time: float | None, rates: Rates | None = None
+    model: Model,
+    rows: Rows,
+    size: AuditSize,
+    room: int,
+    time: float | None,
+    streamed: Streaming | None,
+    rates: Rates | None = None,
 ) -> list[Way]:
     """Exact ways first, those that are too slow unasked marked so; then approximations, the most faithful first."""
     core: TrainedObjective = model.objective
     largest = None if core.sketched is None else affordable(core, size.n, size.k)
-    streamed = _streamed(model, rows, size, room)
     every = costs.every(size, room, rates, largest, streamed)
     ways = [replace(costs.limited(way, room, time), row_by_row=_looped(way, rates)) for way in every]
     if time is not None:
         return ways
     if streamed is not None:
-        work = (size.n * size.k) ** 2 * streamed
+        work = (size.n * size.k) ** 2 * streamed.numbers
         limit = MULTIPLICATIONS[core.theta.device.type]
         reason = f"not unasked: {work:.1e} multiplications, more than {limit:.0e}"
         ways = [_unasked(way, reason) if way.solver == StreamedDual() and work > limit else way for way in ways]
@@ -136,15 +144,12 @@ def _unasked(way: Way, reason: str) -> Way:
     return way if way.refused else replace(way, refused=reason)
 
 
-def _streamed(model: Model, rows: Rows, size: AuditSize, room: int) -> int | None:
-    """How many numbers of a gradient are held where gradients are multiplied layer by layer.
-
-    None where they cannot be, where the matrix would be too large, and where all gradients fit in memory anyway.
-    """
+def _streamed(model: Model, rows: Rows, size: AuditSize) -> Streaming | None:
+    """What it takes to multiply gradients layer by layer; None where that cannot be, or the matrix is too large."""
     count, core = size.n * size.k, model.objective
     if core.gradient_products is None or core.family.coupled or size.d <= LARGE or count > LARGE:
         return None
-    if not too_large(model, rows) and costs.dual(size, None, room).bytes <= room:
-        return None
+    start = clock.perf_counter()
     one = torch.ones((), dtype=torch.float64, device=core.theta.device).expand_as(core.theta)
-    return core.gradient_products(rows, one, core.theta).numbers
+    numbers = core.gradient_products(rows, one, core.theta).numbers
+    return Streaming(numbers, clock.perf_counter() - start)

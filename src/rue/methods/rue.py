@@ -8,7 +8,7 @@ from rue.auditing.meaning import NOT_THE_ERROR, Meaning, ScoreMeaning
 from rue.auditing.trained import Solved
 from rue.core.concepts import CurvatureRule, Damping, Resampler, Solver
 from rue.core.curvature import Hessian
-from rue.core.derivatives import weighted_gradients
+from rue.core.gradient_sums import weighted_gradients
 from rue.core.model import Model
 from rue.core.resample import Multinomial, generator
 from rue.core.solve import SmallestEigenvalue

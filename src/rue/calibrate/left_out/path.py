@@ -10,8 +10,9 @@ from rue.calibrate.left_out.affine import Affine, Diagonal, FeatureRows, Judge, 
 from rue.core.arrays import Array
 from rue.core.concepts import Objective, Solving, TrainingSet
 from rue.core.curvature import GaussNewton
-from rue.core.derivatives import loss_hessian, outputs, weighted_gradients
+from rue.core.derivatives import loss_hessian, outputs
 from rue.core.errors import NotConvergedError, RueError
+from rue.core.gradient_sums import weighted_gradients
 from rue.core.one_step import LeftOut, left_out, left_out_losses
 from rue.core.solve.dense import Cholesky
 from rue.core.sums import summed

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from rue.core.concepts import Objective, Solving, TrainingSet
-from rue.core.derivatives import on_the_tangent, weighted_gradients
+from rue.core.derivatives import on_the_tangent
+from rue.core.gradient_sums import weighted_gradients
 from rue.core.nested import take
 from rue.core.resample import Multinomial, generator
 from rue.data.rows import Rows

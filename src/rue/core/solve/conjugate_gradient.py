@@ -57,9 +57,11 @@ class ConjugateGradient:
                 f"ConjugateGradient got tolerance={self.tolerance}, max_steps={self.max_steps} and rank={rank}, "
                 "expected 0 < tolerance < 1, max_steps of at least 1 and rank of at least 0"
             )
-        if self.preconditioner is not None and (self.rank is not None or not hasattr(self.preconditioner, "at")):
+        given = self.preconditioner
+        usable = hasattr(given, "at") and not isinstance(given, type)
+        if given is not None and (self.rank is not None or not usable):
             raise SettingError(
-                f"ConjugateGradient got preconditioner={self.preconditioner!r} and rank={self.rank}, expected an "
+                f"ConjugateGradient got preconditioner={given!r} and rank={self.rank}, expected an "
                 "object such as EigenBases(), without the rank of another preconditioner"
             )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from rue.core.chunks import chunk_rows, chunks
+from rue.core.chunks import chunk_rows, chunks, inputs_of
 from rue.core.concepts import Curvature, Facts, Objective, TrainingSet
 from rue.core.coordinates import Coordinates, CurvedRows
 from rue.core.curvature import convex_root
@@ -33,7 +33,7 @@ class EigenBases:
                 "couples no parameters, and this model has none; use ConjugateGradient(rank=100)"
             )
         held = penalty + damping
-        coordinates = model.eigenbases(next(iter(curvature.data.batches())).inputs, curved_rows(model, curvature.data))
+        coordinates = model.eigenbases(inputs_of(curvature.data), curved_rows(model, curvature.data))
         values = torch.cat([part.mean().expand(size) for part, size in coordinates.parts(held)])
         for rows in root:
             values = values + coordinates.project(rows).square().sum(0)

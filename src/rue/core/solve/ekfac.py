@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rue.core.chunks import inputs_of
 from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import SettingError
 from rue.core.solve.eigenbases import curved_rows, positive
@@ -35,7 +36,7 @@ class EKFAC:
             raise SettingError(
                 f"EKFAC() adds up squares row by row, and the {data.n} rows are {data.units} groups; use Sketch()"
             )
-        coordinates = core.eigenbases(next(iter(data.batches())).inputs, curved_rows(core, data))
+        coordinates = core.eigenbases(inputs_of(data), curved_rows(core, data))
         return replace(in_coordinates(core, coordinates, "EKFAC()"), diagonal=True)
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rue.core.chunks import inputs_of
 from rue.core.concepts import (
     Curvature,
     ExampleLoss,
@@ -57,14 +58,16 @@ class Sketch:
     followed: int | None = None
 
     def __post_init__(self) -> None:
-        whole = {"size": self.size, "seed": self.seed, "followed": self.followed or 2}
-        for name, value in whole.items():
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-                raise SettingError(f"{name} must be a whole number from 0 to 2³² − 1, got {value!r}")
-        if self.size < 2:
-            raise SettingError(f"size must be at least 2 coordinates (4096 by default), got {self.size}")
-        if self.followed is not None and self.followed < 2:
-            raise SettingError(f"at least 2 classes of a row must be followed, or None for all, got {self.followed}")
+        if not _whole(self.size, 2):
+            raise SettingError(
+                f"size must be a whole number of at least 2 coordinates (4096 by default), got {self.size!r}"
+            )
+        if not _whole(self.seed, 0):
+            raise SettingError(f"seed must be a whole number from 0 to 2³² − 1, got {self.seed!r}")
+        if self.followed is not None and not _whole(self.followed, 2):
+            raise SettingError(
+                f"followed must be a whole number of at least 2 classes, or None for all of them, got {self.followed!r}"
+            )
 
     def view(self, core: TrainedObjective, data: TrainingSet) -> TrainedObjective:
         """The objective as a function of z."""
@@ -73,18 +76,26 @@ class Sketch:
                 "Sketch() reads gradients off the layers of a torch module whose rows do not depend on each other, and "
                 "this model has none; leave solver= away, or use Projection()"
             )
-        coordinates = core.sketched(next(iter(data.batches())).inputs, self.size, self.seed)
+        if self.followed is not None and core.family.decision != "largest":
+            raise SettingError(
+                f"followed={self.followed} chooses among the classes of a softmax, and the loss of this model, "
+                f"{core.loss.name}, has none; leave followed away: all outputs count"
+            )
+        coordinates = core.sketched(next(iter(data.batches())).inputs, self.size, self.seed, inputs_of(data))
         if coordinates.size > self.size:
             raise SettingError(
                 f"size={self.size} is less than one coordinate for each of this module's tensors of parameters; give "
                 f"at least {coordinates.size} (4096 by default)"
             )
-        followed = self.followed if core.family.decision == "largest" else None
-        return replace(in_coordinates(core, coordinates, "Sketch()"), followed=followed)
+        return replace(in_coordinates(core, coordinates, "Sketch()"), followed=self.followed)
 
     def factor(self, curvature: Curvature, damping: float) -> Inverse:
         """Factor the matrix of the coordinates."""
         return Cholesky().factor(curvature, damping)
+
+
+def _whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**32
 
 
 def affordable(core: TrainedObjective, rows: int, k: int) -> Sketch:
@@ -247,9 +258,8 @@ class SketchedObjective:
 
     @property
     def family(self) -> Family:
-        """The family of the inner objective, marked as straight, and as projected where coordinates are fewer."""
-        fewer = self.theta.numel() < self.inner.theta.numel() and not (self.diagonal or self.turned)
-        own = replace(self.inner.family, projected=fewer, straight=True)
+        """The family of the inner objective, marked as straight, and as projected where parameters are combined."""
+        own = replace(self.inner.family, projected=self.coordinates.combined, straight=True)
         return replace(own, diagonal=self.diagonal, turned=self.turned)
 
     @property

@@ -105,6 +105,8 @@ class SpannedCoordinates:
     The last k are those of one row alone: products of two rows, both not of training, are not kept.
     """
 
+    combined: ClassVar[bool] = False  # every product with a training row is kept
+
     products: GradientProducts = field(repr=False)
     data: TrainingSet = field(repr=False)
     mixing: Tensor = field(repr=False)  # (n·k+1, r − k), from products with training rows to coordinates

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rue.core.errors import DerivativeError, ModelError
+from rue.models.torch.graph import trainable_leaves
 from rue.models.torch.parameters import listed
 
 Call = Callable[[Tensor], Tensor]
@@ -23,9 +24,15 @@ ROUNDINGS = 200.0  # rounding units of the outputs that a measured difference ma
 
 
 def refuse_unregistered(call: Call, theta: Tensor) -> None:
-    """Refuse outputs that depend on trainable tensors that the module does not list among its parameters."""
+    """Refuse outputs that depend on trainable tensors that the module does not list among its parameters.
+
+    Tensors that every call makes anew, as a copy of the inputs that forces are derivatives by, are not trained.
+    """
     at, outputs = _outputs(call, theta)
-    strangers = [leaf for leaf in _trainable_leaves(outputs) if leaf is not at]
+    strangers = [leaf for leaf in trainable_leaves(outputs) if leaf is not at]
+    if strangers:
+        again = {id(leaf) for leaf in trainable_leaves(_outputs(call, theta)[1])}
+        strangers = [leaf for leaf in strangers if id(leaf) in again]
     if strangers:
         count = sum(leaf.numel() for leaf in strangers)
         raise ModelError(
@@ -34,22 +41,6 @@ def refuse_unregistered(call: Call, theta: Tensor) -> None:
             "nn.ModuleDict rather than in a list or dict, tensors as nn.Parameter; call requires_grad_(False) on what "
             "was not trained"
         )
-
-
-def _trainable_leaves(outputs: Tensor) -> list[Tensor]:
-    """The tensors with a gradient of their own that these outputs were computed from."""
-    found: dict[int, Tensor] = {}
-    seen, waiting = set(), [outputs.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            found[id(leaf)] = leaf
-        waiting += [parent for parent, _ in node.next_functions]
-    return list(found.values())
 
 
 def padding(module: nn.Module) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """How many rows fit in one forward pass: hidden layers may be thousands of times as large as their inputs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,6 +40,13 @@ def row_bytes(call: Any, rows: Any) -> int:
         seen.append(sizes.bytes)
     grown = [more - less for less, more in zip(*seen, strict=False)]
     return max(0, *grown) // (FEW[1] - FEW[0]) if grown else 0
+
+
+def made_bytes(call: Callable[[], Tensor]) -> tuple[Tensor, int]:
+    """What a call gives, and the bytes of all tensors made on the way: at least those that it holds at once."""
+    with _Sizes() as sizes:
+        made = call()
+    return made, sum(sizes.bytes)
 
 
 def rows_at_once(row: int, device: torch.device) -> int | None:

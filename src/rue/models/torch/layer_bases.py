@@ -29,6 +29,8 @@ LONGEST = 8192  # side of a matrix: eigenvectors of half a gigabyte, in a few mi
 class LayerBases:
     """Coordinates of all parameters that a network uses: an orthogonal change of basis."""
 
+    combined: ClassVar[bool] = False
+
     sketch: LayerSketch = field(repr=False)  # with as many coordinates as parameters
     places: frozenset[Place] = field(repr=False)  # matrices that have been turned
 

@@ -5,14 +5,14 @@ product of two gradients is that of two pairs of short vectors. All other gradie
 a few columns of a few layers for all rows at once, as many as fit in memory; then follow others, in another turn.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Facts, Inputs, TrainingSet
+from rue.core.concepts import Facts, Inputs, Reader, TrainingSet
 from rue.core.derivatives import derived_jacobian
 from rue.core.errors import DerivativeError
 from rue.core.memory import free_bytes
@@ -22,13 +22,11 @@ from rue.core.resample import generator
 from rue.models.torch.blocks import Place, lengths
 from rue.models.torch.held_gradients import Cut, Entries, Held, Pairs
 from rue.models.torch.layer_bases import untabled
-from rue.models.torch.layer_sketch import AGREE, LayerSketch, NetworkPart
+from rue.models.torch.layer_sketch import LayerSketch
+from rue.models.torch.tried_layers import AGREE
 from rue.models.torch.uses import MORE
 
 SHARE = 0.25  # of the free memory, for the gradients of one turn
-
-Reader = Callable[[], Iterator[Inputs]]
-"""Reads rows from the first to the last, in the same parts every time."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +54,7 @@ class LayerProducts:
 
     def with_rows(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Products of other rows with training rows and direction (c, k, n·k+1), and within each row (c, k, k)."""
+        self.sketch.warn_of_strangers(inputs)
         c, k, n = len(leaves(inputs)[0]), self.outputs, self.data.n
         total, own = self._zeros(c * k, n * k + 1), self._zeros(c, k, k)
         for turn in self._turns(n + c):
@@ -152,10 +151,14 @@ class LayerProducts:
 
     def _take_whole(self, held: list[Held], inputs: Inputs, rows: slice) -> None:
         """Keep entries of gradients that cannot be read off."""
+        places = tuple(dict.fromkeys(one.place for one in held))  # of which a turn may hold several cuts
+        if not places:
+            return
+        parts = derived_jacobian(self.sketch.part(places), inputs)
+        whole = dict(zip(places, parts.split([place.numel for place in places], -1), strict=True))
         for one in held:
-            part = derived_jacobian(NetworkPart(self.sketch.network, (one.place,)), inputs)
             for output in range(self.outputs):
-                one.keep(rows, output, part[:, output, one.cut.columns])
+                one.keep(rows, output, whole[one.place][:, output, one.cut.columns])
 
 
 def layer_products(sketch: LayerSketch, data: TrainingSet, metric: Tensor, direction: Tensor) -> LayerProducts:

@@ -1,33 +1,29 @@
 """Jacobians of a module in few coordinates, layer by layer, so that no gradient of all parameters ever exists.
 
-Layers that `Tapping` knows are read off during a backward pass. Whether that is right is tried against plain backward
-passes, on a few rows and then on a batch; parameters for which it is not have their whole gradients taken row by row.
+Layers that `Tapping` knows are read off during a backward pass; all other parameters have their whole gradients taken
+row by row. `drawn_layers.py` draws the coordinates, `tried_layers.py` tries what is read off.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 
 from rue.core.concepts import Facts, Inputs
 from rue.core.derivatives import derived_jacobian
-from rue.core.errors import DerivativeError
+from rue.core.errors import DerivativeError, RueWarning
 from rue.core.memory import free_bytes
 from rue.core.nested import leaves, take
-from rue.core.resample import generator
-from rue.models.torch.blocks import LayerBlock, Place, TappedBlock, lengths, planned
+from rue.core.row_by_row import LONGEST
+from rue.models.torch.blocks import LayerBlock, Place, TappedBlock
 from rue.models.torch.tapped_layers import TAPPED
-from rue.models.torch.taps import RowAxis, Tapping
-from rue.models.torch.uses import MORE, Network, Uses, found_uses
+from rue.models.torch.taps import Tapping
+from rue.models.torch.uses import Network, Uses
 
 COARSE = torch.bfloat16
-LARGE = 10**6  # parameters from which on a GPU computes in bfloat16
-VECTOR = 8  # a vector of parameters has so many times fewer coordinates than a matrix
-AGREE = 0.02  # relative difference to plain backward passes, which may be in another precision on a GPU
-ROUNDED = 0.1  # the same for passes in bfloat16: with 2 to 4 %, variances rank as before (docs/scale/precision.csv)
 PIECE_BYTES = 2**30  # of hidden layers that are held at once on a CPU
 SHARE = 0.25  # of the free memory of a GPU, for the same
 BATCH = 256  # rows of a batch that are looked at, all at once
@@ -40,15 +36,20 @@ class LayerSketch:
     network: Network = field(repr=False)
     blocks: dict[Place, LayerBlock] = field(repr=False)
     tapped: frozenset[Place] = field(repr=False)  # blocks that are read off; the others' gradients are taken whole
-    axes: dict[int, RowAxis] = field(repr=False)  # of the rows, by the number of the use
-    order: tuple[Place, ...] = field(repr=False)  # the places of all uses in a forward pass
+    found: Uses = field(repr=False)  # what forward passes showed
     row_bytes: int = 0  # of the hidden layers of one row
     half: bool = False  # passes through the layers are made in bfloat16
+    taken: "dict[tuple[Place, ...], NetworkPart]" = field(default_factory=dict, repr=False)  # made before
 
     @property
     def size(self) -> int:
         """The number of coordinates, r."""
         return sum(block.size for block in self.blocks.values())
+
+    @property
+    def combined(self) -> bool:
+        """Whether there are fewer than there are parameters that rows use; parameters that none uses are no loss."""
+        return any(block.size < block.place.numel for block in self.blocks.values())
 
     @property
     def generic(self) -> int:
@@ -75,6 +76,7 @@ class LayerSketch:
 
         Of the `followed` outputs of each row (c, f) alone it is (c, f, r).
         """
+        self.warn_of_strangers(inputs)
         count, done, parts = len(leaves(inputs)[0]), 0, []
         size = self.rows_at_once()
         while done < count:
@@ -87,6 +89,28 @@ class LayerSketch:
                     raise
                 size = max(1, min(size, count - done) // 2)
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def part(self, places: tuple[Place, ...]) -> "NetworkPart":
+        """The network as a function of these parameters: always the same object, whose derivatives are tried once."""
+        return self.taken.setdefault(places, NetworkPart(self.network, places))
+
+    def warn_of_strangers(self, inputs: Inputs) -> None:
+        """Warn where rows use parameters that no row of training uses, which have no coordinates."""
+        strange = set(self.found.unreached)
+        if not strange:
+            return
+        rows = min(BATCH, self.rows_at_once())
+        for start in range(0, len(leaves(inputs)[0]), rows):
+            used = strange & self.network.reached(take(inputs, slice(start, start + rows)))
+            if used:
+                warnings.warn(
+                    f"audited rows use {sum(place.numel for place in used):,} parameters that no training row uses: no "
+                    "other rows of training would move them, so that they add nothing to these rows' std; treat the "
+                    "rows as unlike those of training",
+                    RueWarning,
+                    stacklevel=2,
+                )
+                return
 
     def held(self, rows: int) -> int:
         """Bytes of hidden layers that are in memory at once while these many rows are read."""
@@ -125,23 +149,20 @@ class LayerSketch:
             for place, block in blocks.items()
         }
         coarse = torch.autocast(theta.device.type, COARSE, enabled=self.half)
-        with coarse, Tapping(theta, TAPPED, blocks, self.axes, coordinates, rows) as taps:
+        with _told_apart(), coarse, Tapping(theta, TAPPED, blocks, self.found.axes, coordinates, rows) as taps:
             predicted = self.network.predict_once(inputs)
-        if tuple(use.place for use in taps.seen.uses) != self.order:
-            raise DerivativeError(
-                "the module uses its parameters otherwise for these rows than for the first ones, so that their "
-                "gradients cannot be told apart layer by layer; pad every batch to one length, do not divide batches "
-                "in forward, or use another solver: rue.solve.Dual() or Projection()"
-            )
+        if self.found.others(taps.seen, self.tapped):
+            raise DerivativeError(_OTHERWISE)
         return predicted, coordinates
 
     def back(self, value: Tensor, coordinates: dict[Place, Tensor]) -> dict[Place, Tensor]:
         """The gradient of a sum of outputs by the coordinates of every row."""
         if not value.requires_grad:
             return {place: torch.zeros_like(part) for place, part in coordinates.items()}
-        slopes = torch.autograd.grad(
-            value, list(coordinates.values()), retain_graph=True, allow_unused=True, materialize_grads=True
-        )
+        with _told_apart():
+            slopes = torch.autograd.grad(
+                value, list(coordinates.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+            )
         return dict(zip(coordinates, slopes, strict=True))
 
     def _whole(self, inputs: Inputs, followed: Tensor | None) -> dict[Place, Tensor]:
@@ -149,8 +170,7 @@ class LayerSketch:
         places = [place for place in self.blocks if place not in self.tapped]
         if not places:
             return {}
-        part = NetworkPart(self.network, tuple(places))
-        rows = derived_jacobian(part, inputs)
+        rows = derived_jacobian(self.part(tuple(places)), inputs)
         if followed is not None:
             rows = rows.gather(1, followed[:, :, None].expand(-1, -1, rows.shape[2]))
         cut = rows.split([place.numel for place in places], -1)
@@ -158,6 +178,24 @@ class LayerSketch:
             place: self.blocks[place].combine(whole.reshape(*whole.shape[:-1], *place.shape))
             for place, whole in zip(places, cut, strict=True)
         }
+
+
+_OTHERWISE = (
+    "the module uses its parameters otherwise for these rows than for the first ones, so that their gradients cannot "
+    "be told apart layer by layer; pad every batch to one length, do not divide batches in forward, write torch.where "
+    "for branches that depend on values, or use another solver: rue.solve.Dual() or Projection()"
+)
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    """Say what is wrong where taps meet other rows than they were made for: torch then fails anywhere, in many ways."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, LookupError, TypeError, ValueError) as error:
+        raise DerivativeError(f"{_OTHERWISE} (torch says: {' '.join(str(error).split())[:LONGEST]})") from error
 
 
 @dataclass(frozen=True)
@@ -182,179 +220,3 @@ class NetworkPart:
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (c, k) with other parameters there."""
         return self.network.predict(self.network.theta.index_copy(0, self.entries, theta), inputs)
-
-
-class Drawing(NamedTuple):
-    """How coordinates are drawn."""
-
-    size: int  # coordinates in all
-    seed: int
-
-
-def sketched(network: Network, parameters: Sequence[Place], inputs: Inputs, drawing: Drawing) -> LayerSketch:
-    """Coordinates for a network; `inputs` are some rows, `parameters` where each tensor lies in theta."""
-    few = take(inputs, torch.linspace(0, len(leaves(inputs)[0]) - 1, MORE).round().long())
-    found = found_uses(network, few, tuple(parameters))
-    known = found.known()
-    sketch = _drawn(network, found, known, drawing)
-    wrong = _wrong(sketch, few)
-    if wrong:
-        turned = {
-            number: axis._replace(order="last") if axis.order == "first" and found.order[number] in wrong else axis
-            for number, axis in found.axes.items()
-        }
-        found = replace(found, axes=turned)
-        sketch = replace(sketch, axes=turned)
-        wrong = _wrong(sketch, few)
-    sketch = _without(sketch, found, wrong, drawing)
-    sketch = replace(sketch, row_bytes=_row_bytes(sketch, few))
-    sketch = _without(sketch, found, _exchanged(sketch, inputs), drawing)
-    if _halved(network) and not _wrong(replace(sketch, half=True), few):
-        sketch = replace(sketch, half=True)
-    return replace(sketch, row_bytes=_row_bytes(sketch, few))
-
-
-def _without(sketch: LayerSketch, found: Uses, wrong: set[Place], drawing: Drawing) -> LayerSketch:
-    """The same sketch, with whole gradients of the parameters that have wrong places."""
-    if not wrong:
-        return sketch
-    read = {parameter: places for parameter, places in found.known().items() if sketch.tapped.issuperset(places)}
-    right = {parameter: places for parameter, places in read.items() if not wrong & set(places)}
-    return _drawn(sketch.network, found, right, drawing)
-
-
-def _halved(network: Network) -> bool:
-    """Whether bfloat16 is much faster, and its rounding small beside the chance in the coordinates."""
-    theta = network.theta
-    if theta.device.type != "cuda" or theta.dtype != torch.float32 or network.weights <= LARGE:
-        return False
-    return torch.cuda.is_bf16_supported(including_emulation=False)
-
-
-def _drawn(network: Network, found: Uses, known: dict[Place, tuple[Place, ...]], drawing: Drawing) -> LayerSketch:
-    """The widest sketch that is asked for and not too large, or the narrowest."""
-    vectors: dict[Place, bool] = {}
-    for parameter in found.parameters:
-        if parameter in known:
-            vectors |= {place: found.seen.vectors[place] for place in known[parameter]}
-        elif found.used(parameter):
-            vectors[parameter] = len(parameter.shape) < 2
-    shapes = {place: lengths(place, vector) for place, vector in vectors.items()}
-    most = _each(list(shapes.values()), drawing.size)
-    plans = {
-        place: planned(both, _share(both, most), _side(both, most, found.positions(place), drawing.size))
-        for place, both in shapes.items()
-    }
-    blocks = {
-        place: LayerBlock.drawn(place, vectors[place], plan, drawing.seed, network.theta)
-        for place, plan in plans.items()
-    }
-    tapped = frozenset(place for places in known.values() for place in places)
-    return LayerSketch(network, blocks, tapped, found.axes, found.order)
-
-
-def _share(both: tuple[int, int], most: int) -> int:
-    """The coordinates of a block: all, or `most` for a matrix and an eighth of that for a vector."""
-    a, b = both
-    return min(a * b, most if min(a, b) > 1 else max(1, most // VECTOR))
-
-
-def _each(shapes: list[tuple[int, int]], size: int) -> int:
-    """The most coordinates that every matrix may have so that all blocks together have at most `size`."""
-    low, high = 1, size
-    while low < high:
-        middle = (low + high + 1) // 2
-        total = sum(_share(both, middle) for both in shapes)
-        low, high = (middle, high) if total <= size else (low, middle - 1)
-    return low
-
-
-def _side(both: tuple[int, int], most: int, positions: int | None, size: int) -> int:
-    """The smallest side of groups whose products cost no more than half a pass through the layer, or than a solve.
-
-    It is 0, for combinations of all products, where a layer is used at one position of a row and that costs no more.
-    """
-    a, b = both
-    if positions == 1 and most * a * b <= 2 * size**2:
-        return 0
-    many = positions or 1
-    allowed = max(a * b * many / 2, size**2)
-    side = 1
-    while most / side * many * (a + b) > allowed and side * side < most:
-        side *= 2
-    return side
-
-
-def _wrong(sketch: LayerSketch, few: Inputs) -> set[Place]:
-    """Tapped places whose coordinates are not those of plain backward passes, for a random mix of outputs."""
-    if not sketch.tapped:
-        return set()
-    theta = sketch.network.theta.detach().requires_grad_()
-    with torch.enable_grad():
-        plain = sketch.network.predict(theta, few)
-        mix = torch.randn(plain.shape, generator=generator(0), dtype=torch.float64).to(plain)
-        try:
-            tapped, coordinates = sketch.forward(few)
-            read = sketch.back((mix * tapped).sum(), coordinates)
-        except RuntimeError:  # shapes that do not fit: rows lie elsewhere than it seemed
-            return set(sketch.tapped)
-        wanted_of: dict[Place, list[Tensor]] = {place: [] for place in read}
-        squares = 0.0
-        for row in range(len(mix)):
-            (slope,) = torch.autograd.grad((mix * plain)[row].sum(), theta, retain_graph=True)
-            squares += float(slope.norm()) ** 2
-            for place, found in wanted_of.items():
-                found.append(sketch.blocks[place].project(slope))
-    wrong = set()
-    for place, values in read.items():
-        wanted = torch.stack(wanted_of[place])
-        size = float(wanted.norm()) + AGREE * (squares / len(theta)) ** 0.5
-        if not float((values - wanted).norm()) <= (ROUNDED if sketch.half else AGREE) * size:
-            wrong.add(place)
-    return wrong
-
-
-def _exchanged(sketch: LayerSketch, inputs: Inputs) -> set[Place]:
-    """Tapped places whose coordinates belong to other rows of a batch than they seem to.
-
-    A module may sort its rows, or do otherwise with many of them than with three. For random weights of the rows, the
-    sum of their coordinates is then not that of a plain backward pass.
-    """
-    if not sketch.tapped:
-        return set()
-    batch = take(inputs, slice(0, min(BATCH, sketch.rows_at_once())))
-    theta = sketch.network.theta.detach().requires_grad_()
-    with torch.enable_grad():
-        plain = sketch.network.predict(theta, batch)
-        source = generator(1)
-        mix = torch.randn(plain.shape, generator=source, dtype=torch.float64).to(plain)
-        weight = torch.randn(len(mix), 1, generator=source, dtype=torch.float64).to(plain)
-        (slope,) = torch.autograd.grad((weight * mix * plain).sum(), theta)
-        try:
-            tapped, coordinates = sketch.forward(batch)
-            read = sketch.back((mix * tapped).sum(), coordinates)
-        except (RuntimeError, DerivativeError):  # it divides a batch, or joins rows of it
-            return set(sketch.tapped)
-    least = AGREE * float(slope.norm()) / len(theta) ** 0.5
-    wrong = set()
-    for place, values in read.items():
-        apart = (weight.to(values) * values).sum(0) - sketch.blocks[place].project(slope)
-        if not float(apart.norm()) <= AGREE * (float(values.norm()) + least):
-            wrong.add(place)
-    return wrong
-
-
-def _row_bytes(sketch: LayerSketch, few: Inputs) -> int:
-    """What a row needs in memory until its last backward pass: hidden layers and coordinates."""
-    held: dict[int, int] = {}
-
-    def note(tensor: Tensor) -> Tensor:
-        memory = tensor.untyped_storage()
-        held[memory.data_ptr()] = memory.nbytes()
-        return tensor
-
-    with torch.enable_grad(), saved_tensors_hooks(note, lambda tensor: tensor):
-        predicted, _ = sketch.forward(few) if sketch.tapped else (sketch.network.predict_once(few), None)
-    held.pop(sketch.network.theta.untyped_storage().data_ptr(), None)
-    k, itemsize = predicted.shape[1], predicted.element_size()
-    return 2 * sum(held.values()) // MORE + k * itemsize * (sketch.size + 2 * sketch.generic)

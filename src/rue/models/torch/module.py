@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from rue.core.concepts import Batch, Facts, Family, Inputs, TrainingSet
+from rue.core.chunks import inputs_of
+from rue.core.concepts import Batch, Facts, Family, Inputs, Reader, TrainingSet
 from rue.core.coordinates import CurvedRows
 from rue.core.costs import hopeless
 from rue.core.errors import ModelError, ResourceError, SettingError, ShapeError
@@ -22,12 +23,15 @@ from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
 from rue.models.reading import read_leaf
 from rue.models.torch.backward import padding, refuse_layers, refuse_steps, refuse_unregistered, refuse_wrong_derivative
+from rue.models.torch.blocks import Place
 from rue.models.torch.calling import arguments, audited_output, kernels
 from rue.models.torch.copying import of_this_thread, private_copy
+from rue.models.torch.drawn_layers import Drawing, sketched
 from rue.models.torch.forward_size import FEW, row_bytes, rows_at_once
+from rue.models.torch.graph import trainable_leaves
 from rue.models.torch.layer_bases import LayerBases, turned
 from rue.models.torch.layer_products import LayerProducts, layer_products
-from rue.models.torch.layer_sketch import Drawing, LayerSketch, sketched
+from rue.models.torch.layer_sketch import LayerSketch
 from rue.models.torch.optimizer import Optimized, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre, stored
 from rue.models.torch.recurrent import stepwise
@@ -35,7 +39,6 @@ from rue.models.torch.unwrapping import eager
 
 Penalty = Callable[[dict[str, Tensor]], Tensor]
 
-WHOLE = 8  # times the number of parameters: the size of a sketch that combines nothing (`layer_sketch.VECTOR`)
 TRIED = 1024  # coordinates that show whether layers are read off rightly, where no sketch is used
 LOOKED_AT = 16  # rows whose outputs are compared with what the backward pass says of them
 
@@ -87,12 +90,14 @@ class ModuleCore:
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters; without gradients, in pieces of rows whose hidden layers fit."""
-        size = None if torch.is_grad_enabled() else rows_at_once(self.row_bytes, self.theta.device)
-        count = len(leaves(inputs)[0])
-        if size is None or count <= size:
+        if torch.is_grad_enabled():
             return self._predicted(theta, inputs, twice=True)
-        pieces = (take(inputs, slice(start, start + size)) for start in range(0, count, size))
-        return torch.cat([self._predicted(theta, piece, twice=True) for piece in pieces])
+        count = len(leaves(inputs)[0])
+        size = rows_at_once(self.row_bytes, self.theta.device) or count
+        pieces = (take(inputs, slice(start, start + size)) for start in range(0, max(1, count), size))
+        parts = [self._predicted(theta, piece, twice=True) for piece in pieces]
+        whole = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return whole.detach() if whole.requires_grad else whole  # because forward enabled gradients itself
 
     @property
     def weights(self) -> int:
@@ -103,18 +108,30 @@ class ModuleCore:
         """Outputs (m, k) at the module's own parameters, with any kernel that has a first derivative."""
         return self._predicted(self.theta, inputs, twice=False)
 
-    def sketched(self, inputs: Inputs, size: int, seed: int) -> LayerSketch:
-        """Coordinates of the parameters, layer by layer."""
-        return sketched(self, self.layout.places(), inputs, Drawing(size, seed))
+    def reached(self, inputs: Inputs) -> frozenset[Place]:
+        """Where the tensors of parameters lie that outputs of these rows depend on, as torch's graph shows."""
+        parts = {name: part.detach().requires_grad_() for name, part in self.layout.split(self.theta).items()}
+        module = of_this_thread(self.module)
+        with torch.enable_grad(), undivided(), kernels(module, twice=False), stepwise(module):
+            found = {id(leaf) for leaf in trainable_leaves(self._called(parts, inputs))}
+        pairs = zip(parts.values(), self.layout.places(), strict=True)
+        return frozenset(place for part, place in pairs if id(part) in found)
 
-    def eigenbases(self, inputs: Inputs, rows: Iterable[CurvedRows]) -> LayerBases:
+    def sketched(self, inputs: Inputs, size: int, seed: int, read: Reader | None = None) -> LayerSketch:
+        """Coordinates of the parameters, layer by layer."""
+        rows = read or (lambda: iter([inputs]))
+        return sketched(self, self.layout.places(), inputs, rows, Drawing(size, seed))
+
+    def eigenbases(self, read: Reader, rows: Iterable[CurvedRows]) -> LayerBases:
         """Coordinates of all parameters, in eigenbases of every layer."""
-        whole = replace(self.sketched(inputs, WHOLE * self.theta.numel(), 0), half=False)
+        inputs = next(read())
+        whole = replace(self.sketched(inputs, self.theta.numel(), 0, read), half=False)
         return turned(whole, inputs, rows)
 
     def gradient_products(self, data: TrainingSet, metric: Tensor, direction: Tensor) -> LayerProducts:
         """Products of gradients, layer by layer."""
-        sketch = replace(self.sketched(next(iter(data.batches())).inputs, TRIED, 0), half=False)
+        first = next(iter(data.batches())).inputs
+        sketch = replace(self.sketched(first, TRIED, 0, inputs_of(data)), half=False)
         return layer_products(sketch, data, metric, direction)
 
     def by_layer(self) -> "ModuleCore":
@@ -168,11 +185,13 @@ class ModuleCore:
 
     def call(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """The module's output in its own shape."""
+        return self._called(self.layout.split(theta), inputs)
+
+    def _called(self, parameters: Mapping[str, Tensor], inputs: Inputs) -> Tensor:
         module = of_this_thread(self.module)
         positional, named = arguments(module, inputs)
-        state = {**self.fixed, **self.layout.split(theta)}
         with eager(module):
-            return audited_output(functional_call(module, state, positional, named))
+            return audited_output(functional_call(module, {**self.fixed, **parameters}, positional, named))
 
     def counted(self, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None) -> float:
         """The total weight of all rows in a mean: their weights, times those of their classes."""

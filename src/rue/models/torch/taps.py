@@ -3,11 +3,13 @@
 A layer's gradient for a row is a sum of products of what goes in and what comes back. Both are combined to a few
 numbers first, so that the gradient itself, as large as the layer, never exists. `Tapping` sees every call of torch
 that uses audited parameters, and notes those that it does not know. Nothing is taken on trust: what is read off is
-compared with plain backward passes before it is used (`layer_sketch.py`).
+compared with plain backward passes before it is used (`tried_layers.py`).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from inspect import signature
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -102,15 +104,14 @@ class Tapping(TorchFunctionMode):
         """Call the function, and tap its output where it is one of `layers`."""
         named = named or {}
         tapped = self.layers.get(function)
-        return (
-            self.unknown(function, arguments, named) if tapped is None else tapped(self, function, *arguments, **named)
-        )
+        if tapped is None or not _takes(tapped, len(arguments), tuple(named)):
+            return self.unknown(function, arguments, named)
+        return tapped(self, function, *arguments, **named)
 
     def unknown(self, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call a function that is not one of `layers`; note which parameters it uses."""
         outcome = function(*arguments, **named)
-        if self.blocks is None:
-            self._note(arguments, named, outcome)
+        self._note(arguments, named, outcome)
         return outcome
 
     def place(self, tensor: Any) -> Place | None:
@@ -189,6 +190,16 @@ class Tapping(TorchFunctionMode):
             place = self.place(leaf)
             if place is not None:
                 self.seen.untapped.add(place)
+
+
+@cache
+def _takes(tapped: Callable[..., Any], count: int, names: tuple[str, ...]) -> bool:
+    """Whether a function of ours takes arguments as torch's was given them: torch's have names of their own."""
+    try:
+        signature(tapped).bind(None, None, *[None] * count, **dict.fromkeys(names))
+    except TypeError:
+        return False
+    return True
 
 
 def _holds(outcome: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from typing import Protocol
 
@@ -39,6 +39,10 @@ class Network(Protocol):
         """Outputs (c, k) at the module's own parameters, with any kernel that has a first derivative."""
         ...
 
+    def reached(self, inputs: Inputs) -> frozenset[Place]:
+        """Where the tensors of parameters lie that outputs of these rows depend on."""
+        ...
+
 
 @dataclass(frozen=True)
 class Uses:
@@ -47,6 +51,7 @@ class Uses:
     seen: Seen
     axes: dict[int, RowAxis]  # of the uses whose rows lie along an axis that was found
     parameters: tuple[Place, ...]  # where each audited tensor lies
+    reached: frozenset[Place]  # those of them that outputs depend on, of a few rows and then of all
 
     @property
     def order(self) -> tuple[Place, ...]:
@@ -74,9 +79,16 @@ class Uses:
         sizes = [prod(use.shape) // (MORE * a) for use in self.seen.uses if use.place == place]
         return max(1, *sizes, len(sizes)) if sizes else None
 
-    def used(self, parameter: Place) -> bool:
-        """Whether any call of torch used a parameter, as far as that can be seen."""
-        return self.seen.hidden or any(_meet(place, parameter) for place in (*self.seen.vectors, *self.seen.untapped))
+    @property
+    def unreached(self) -> tuple[Place, ...]:
+        """The parameters that no row was seen to use."""
+        return tuple(parameter for parameter in self.parameters if parameter not in self.reached)
+
+    def others(self, seen: Seen, tapped: frozenset[Place]) -> bool:
+        """Whether another pass used parameters otherwise than these: elsewhere, or tapped ones in unknown ways too."""
+        order = tuple(use.place for use in seen.uses)
+        unknown = seen.untapped - self.seen.untapped
+        return order != self.order or seen.hidden or any(_meet(*pair) for pair in product(unknown, tapped))
 
 
 def found_uses(network: Network, few: Inputs, parameters: tuple[Place, ...]) -> Uses:
@@ -87,10 +99,11 @@ def found_uses(network: Network, few: Inputs, parameters: tuple[Place, ...]) -> 
             network.predict_once(take(few, slice(0, rows)))
         passes.append(taps.seen)
     less, more = passes
+    reached = network.reached(few)
     if [use.place for use in less.uses] != [use.place for use in more.uses]:
-        return Uses(more, {}, parameters)
+        return Uses(more, {}, parameters, reached)
     axes = [_row_axis(*pair) for pair in zip(less.uses, more.uses, strict=True)]
-    return Uses(more, {number: axis for number, axis in enumerate(axes) if axis is not None}, parameters)
+    return Uses(more, {number: axis for number, axis in enumerate(axes) if axis is not None}, parameters, reached)
 
 
 def _row_axis(less: Use, more: Use) -> RowAxis | None:
