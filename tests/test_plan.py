@@ -1,5 +1,7 @@
 """The plan of a fit: what every way costs, which is chosen, and what is refused before it begins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from torch import nn
 
 import rue
 from rue.core import costs, memory
-from rue.core.plan import AuditSize, Rates
+from rue.core.plan import AuditSize, Rates, planned
 from sketch_cases import Packed, made
 
 SIZE = AuditSize(n=500, units=500, d=3_000, k=2, m=100, itemsize=4)
@@ -175,3 +177,32 @@ def test_what_has_no_gradients_has_no_plan():
         rue.plan(rue.wrap(Box()), (np.eye(4), np.arange(4.0)))
     with pytest.raises(ModelError, match="wrap"):
         rue.plan(nn.Linear(2, 1), (np.eye(2), np.arange(2.0)))
+
+
+def test_an_exact_way_that_is_faster_is_shown_named_and_taken_where_the_other_is_too_slow():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(10, 4_000), nn.ReLU(), nn.Linear(4_000, 3)).eval()
+    X, y = torch.randn(150, 10), torch.randint(0, 3, (150,))
+    model = rue.wrap(net, loss=nn.CrossEntropyLoss(), l2=1.0)
+    plan = rue.plan(model, (X, y), inputs=X[:5])
+    assert plan.chosen.name == "Dual()"
+    soonest = next(way for way in plan.ways if way.name == "StreamedDual()")
+    assert soonest.answer == "exact"
+    if 2 * soonest.seconds <= plan.chosen.seconds:
+        assert "hand solver=StreamedDual() to the method" in plan.why
+    dual = replace(plan.chosen, seconds_fit=60.0)
+    ways = [costs.limited(way, plan.memory, 30.0) for way in (dual, replace(soonest, seconds_fit=2.0))]
+    assert planned(plan.size, plan.memory, 30.0, ways).chosen.name == "StreamedDual()"
+    assert "60 s" in planned(plan.size, plan.memory, None, [dual, replace(soonest, seconds_fit=2.0)]).why
+
+
+def test_limits_are_printed_in_units_that_fit_them():
+    model, X, y = problem(8, 40)
+    assert ", 1e-06 s are given" in str(rue.plan(model, (X, y), time=1e-6))
+    assert "there are 1,000 bytes" in str(rue.plan(model, (X, y), memory=1000))
+
+
+def test_a_sketch_that_combines_nothing_is_called_exact():
+    model, X, y = problem(8, 40)
+    answers = {way.name: way.answer for way in rue.plan(model, (X, y)).ways}
+    assert answers["Sketch(4096)"] == "exact: nothing is combined"

@@ -54,7 +54,7 @@ def member_outputs(model: Objective, thetas: Tensor, inputs: Inputs) -> Tensor:
         return torch.stack([model.predict(theta, inputs) for theta in block])
 
     def pair(found: Tensor) -> tuple[Tensor, Tensor]:
-        return found[0], model.predict(thetas[0], inputs)
+        return found[:1], one_by_one(thetas[:1]) if len(thetas) else found
 
     if model.family.straight:
         rows = followed(model, inputs)
@@ -129,7 +129,7 @@ def pushed(model: Objective, inputs: Inputs, vectors: Tensor) -> Tensor:
         mix = signs(*found.shape[:2], like=found)
         slope = _mixed(model, inputs, mix)
         whole, own = torch.einsum("ck,ckr->r", mix, found), vectors.to(slope) @ slope
-        size = (vectors[0].to(slope) * slope).norm()[None]  # what rounding is relative to: a product may cancel
+        size = (vectors[:1].to(slope) * slope).norm()[None]  # what rounding is relative to: a product may cancel
         return torch.cat([whole, size]), torch.cat([own, size])
 
     with torch.enable_grad():
