@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import cases
 import oracles
 import rue
-from rue.core import derivatives
+from rue.core import derivatives, gradient_sums
 from rue.core.curvature import symmetric
 from rue.core.errors import DerivativeError
 from rue.core.resample import Multinomial
@@ -102,7 +102,7 @@ def test_weighted_gradients_and_the_gradient_rows_are_adjoint(seed):
     v = torch.randn(model.theta.numel(), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     gradients = torch.cat([block for _, block in derivatives.gradient_batches(model, rows)])
     left = (gradients @ v) @ w[0]
-    right = derivatives.weighted_gradients(model, rows, w)[0] @ v
+    right = gradient_sums.weighted_gradients(model, rows, w)[0] @ v
     assert float(left) == pytest.approx(float(right), rel=1e-9, abs=1e-12)
 
 
@@ -115,7 +115,7 @@ def test_sums_of_pulled_slopes_are_the_weighted_gradients_of_the_rows(name):
         slope = derivatives.loss_gradient(model, predicted, targets)
         return torch.stack([slope, 2 * slope])
 
-    found = derivatives.pulled_sums(model, rows, slopes)
+    found = gradient_sums.pulled_sums(model, rows, slopes)
     expected = oracles.gradient_matrix(case.module, case.row_loss, case.X, case.y, weights_of(case)).sum(1)
     np.testing.assert_allclose(found, [expected, 2 * expected], rtol=1e-9, atol=1e-10)
 

@@ -100,7 +100,7 @@ class _Shards:
             write_whole({path: _packed(made)})
             return made
         device = next((leaf.device for leaf in leaves(inputs)), stored.device)
-        return stored.to(device)
+        return stored.to(device, copy=True)  # in memory of torch's own: products round by how numbers lie in it
 
     def count(self) -> int:
         """The number of parts whose Jacobians are kept."""
