@@ -27,7 +27,8 @@ from sklearn.metrics import roc_auc_score
 
 import rue
 from rue.core.plan import Plan
-from rue.core.solve.sketch import SIZES, WORK, Sketch
+from rue.core.solve.choice import beyond
+from rue.core.solve.sketch import Sketch, affordable_size
 
 PAGE = Path(__file__).parent.parent / "docs" / "scale" / "faithful.csv"
 L2 = 1.0  # of the audits under a stated penalty
@@ -69,7 +70,11 @@ class Measured(NamedTuple):
 @contextmanager
 def exactly() -> Iterator[None]:
     """Inside, whatever is chosen unasked is an exact solve, however long it takes."""
-    with mock.patch("rue.core.solve.choice.LARGE", LARGEST), mock.patch("rue.core.solve.choice.NUMBERS", 2**40):
+    with (
+        mock.patch("rue.core.solve.choice.LARGE", LARGEST),
+        mock.patch("rue.core.solve.choice.ON_GPU", LARGEST),
+        mock.patch("rue.core.solve.choice.NUMBERS", 2**40),
+    ):
         yield
 
 
@@ -140,13 +145,10 @@ def measured(case: Case, audits: tuple[bool, ...]) -> Iterator[dict[str, Any]]:
 
 
 def sizes_chosen(plan: Plan) -> dict[str, int]:
-    """The size that is chosen on a CPU and on a GPU; empty where the solve is exact on both."""
-    if plan.chosen is None or plan.chosen.whole:
-        return {}
-    work = plan.size.n * plan.size.k
-    return {
-        device: next((size for size in SIZES if work * size**2 <= most), SIZES[-1]) for device, most in WORK.items()
-    }
+    """The size that is chosen on a CPU and on a GPU; neither where the solve is exact there."""
+    count, d = plan.size.n * plan.size.k, plan.size.d
+    devices = [each for each in (torch.device("cpu"), torch.device("cuda")) if beyond(count, d, each)]
+    return {each.type: affordable_size(count, d, each) for each in devices}
 
 
 def main() -> None:

@@ -121,7 +121,7 @@ def test_the_evidence_is_the_same_with_more_parameters_than_rows(d):
 
 
 def test_the_evidence_needs_the_smaller_of_two_determinants(monkeypatch):
-    monkeypatch.setattr("rue.calibrate.evidence.LARGE", 10)
+    monkeypatch.setattr("rue.core.solve.choice.LARGE", 10)
     for n, d in ((10, 40), (40, 10)):
         X, y = table(2, n=n, d=d)
         assert evidence_of(ridge(X, y)(3.0), (X, y)) == pytest.approx(profile_log_marginal(X, y, 3.0), rel=1e-8)

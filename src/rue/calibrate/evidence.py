@@ -10,7 +10,7 @@ from rue.core.derivatives import outputs
 from rue.core.errors import NotPositiveDefiniteError, NumericalError, SettingError
 from rue.core.memory import free_bytes
 from rue.core.model import Model
-from rue.core.solve.choice import LARGE
+from rue.core.solve.choice import largest_matrix
 from rue.data.rows import Rows
 
 
@@ -47,10 +47,11 @@ def _log_volume(curvature: Curvature) -> float:
     penalty = _positive_penalty(curvature)
     size, dual = min(curvature.size, curvature.rank), curvature.rank < curvature.size
     needed = 3 * 8 * size * (curvature.size if dual else size)
-    if size > LARGE or needed > free_bytes(curvature.device):
+    most = largest_matrix(curvature.device)
+    if size > most or needed > free_bytes(curvature.device):
         raise SettingError(
             f"the evidence of {curvature.size} parameters and {curvature.rank} outputs needs the determinant of a "
-            f"matrix of {size} rows, more than {LARGE} or than fits; "
+            f"matrix of {size} rows, more than {most} or than fits; "
             'use criterion="leave-one-out", or select= fewer parameters'
         )
     root = curvature.root() if dual else None

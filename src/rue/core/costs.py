@@ -39,7 +39,7 @@ def every(
     `streamed` says what it takes to multiply gradients layer by layer, if they can be.
     """
     exact = [dense(size, rates, memory), dual(size, rates, memory)]
-    if prefers_dual(size.d, size.n * size.k):
+    if prefers_dual(size.d, size.n * size.k, size.largest):
         exact.reverse()
     ways = [
         *exact,
@@ -57,7 +57,7 @@ def hopeless(d: int, itemsize: int, memory: int) -> Plan | None:
     """A plan without a possible way where the parameters alone are too many; None for any other model."""
     if LEAN * itemsize * d <= memory:
         return None
-    size = AuditSize(0, 0, d, 1, 0, itemsize)
+    size = AuditSize(0, 0, d, 1, 0, itemsize, 0)
     return planned(size, memory, None, every(size, memory, None, Sketch(SMALLEST)))
 
 
@@ -125,7 +125,7 @@ def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) ->
     layers = 0 if rates is None or rates.sketch is None else rates.sketch.held
     rows = size.n * size.k
     few_rows = FLOAT * (1.75 * rows * p + 2 * rows**2 + 4.25 * size.units * p)  # the dual form in the coordinates
-    matrix = int(few_rows) if prefers_dual(p, rows) else _of_matrix(size, p)
+    matrix = int(few_rows) if prefers_dual(p, rows, size.largest) else _of_matrix(size, p)
     used = kept + WORKING + max(matrix, layers) + LEAN * size.itemsize * size.d
     few = "" if solver.followed is None else f", followed={solver.followed}"
     name = f"Sketch({solver.size}{few})"

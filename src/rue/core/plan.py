@@ -19,6 +19,7 @@ class AuditSize(NamedTuple):
     k: int  # outputs
     m: int  # rows to audit
     itemsize: int  # bytes of a parameter
+    largest: int  # rows of a matrix that is factored unasked
 
 
 class Streaming(NamedTuple):

@@ -18,7 +18,7 @@ from rue.core.nested import leaves, take
 from rue.core.plan import AuditSize, Plan, Rates, Streaming, Way, planned
 from rue.core.probe import probe
 from rue.core.resample import untouched
-from rue.core.solve.choice import LARGE, NUMBERS, SMALL, too_large
+from rue.core.solve.choice import NUMBERS, SMALL, largest_matrix, too_large
 from rue.core.solve.dense import Cholesky
 from rue.core.solve.dual import Dual
 from rue.core.solve.sketch import Sketch, affordable
@@ -103,7 +103,7 @@ def _check_limits(memory: float | None, time: float | None) -> None:
 def _size(model: Model, rows: TrainingSet, m: int) -> AuditSize:
     k = outputs(model, take(next(iter(rows.batches())).inputs, slice(0, 2))).shape[1]
     theta = model.theta
-    return AuditSize(rows.n, rows.units, theta.numel(), k, m, theta.element_size())
+    return AuditSize(rows.n, rows.units, theta.numel(), k, m, theta.element_size(), largest_matrix(theta.device))
 
 
 def _ways(
@@ -129,7 +129,7 @@ def _ways(
         ways = [_unasked(way, reason) if way.solver == StreamedDual() and work > limit else way for way in ways]
     if not too_large(model, rows):
         return ways
-    reason = f"not unasked: beyond {LARGE:,} rows of a matrix, or {NUMBERS:,} numbers of gradients"
+    reason = f"not unasked: beyond {largest_matrix(core.theta.device):,} rows of a matrix, or {NUMBERS:,} numbers of gradients"
     return [_unasked(way, reason) if way.whole else way for way in ways]
 
 
@@ -147,7 +147,8 @@ def _unasked(way: Way, reason: str) -> Way:
 def _streamed(model: Model, rows: Rows, size: AuditSize) -> Streaming | None:
     """What it takes to multiply gradients layer by layer; None where that cannot be, or the matrix is too large."""
     count, core = size.n * size.k, model.objective
-    if core.gradient_products is None or core.family.coupled or size.d <= LARGE or count > LARGE:
+    most = largest_matrix(core.theta.device)
+    if core.gradient_products is None or core.family.coupled or size.d <= most or count > most:
         return None
     start = clock.perf_counter()
     one = torch.ones((), dtype=torch.float64, device=core.theta.device).expand_as(core.theta)

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import torch
+
 from rue.core.concepts import Curvature, Damped, Damping, Facts, Inverse, Solver, TrainingSet
 from rue.core.derivatives import outputs
 from rue.core.errors import NotPositiveDefiniteError, SettingError
@@ -15,6 +17,7 @@ from rue.core.solve.pseudo_inverse import PseudoInverse
 
 SMALL = 2000  # parameters up to which a dense matrix is never the bottleneck
 LARGE = 8000  # rows of the largest matrix to factor: half a gigabyte, under a minute on two cores
+ON_GPU = 20_000  # the same on a GPU: three gigabytes, seconds
 NUMBERS = 2**30  # of all gradients, 8 GiB: more would be computed again for every product
 WANTED = {  # a member of every object that a setting takes, and examples of such objects
     "curvature": ("at", "GaussNewton() or Hessian()"),
@@ -62,7 +65,7 @@ def invert(curvature: Curvature, damping: Damping | None, solver: Solver | None)
             )
         except NotPositiveDefiniteError:
             pass
-    if solver is None and curvature.size <= LARGE and curvature.logits:
+    if solver is None and curvature.size <= largest_matrix(curvature.device) and curvature.logits:
         try:
             inverse = PseudoInverse(most=curvature.size // curvature.logits).factor(curvature, 0.0)
             return Inverted(inverse, Damped(0.0, "none: all logits may rise together, which moves no probability"))
@@ -96,16 +99,25 @@ def _lifted(curvature: Curvature, least: float, solver: Solver | None) -> Invert
 def chosen_solver(curvature: Curvature, damping: float) -> Solver:
     """Cholesky for a small matrix, the dual form for fewer rows than parameters, else conjugate gradients."""
     d, rank = curvature.size, curvature.rank
-    if prefers_dual(d, rank) and curvature.root() is not None:
+    if prefers_dual(d, rank, largest_matrix(curvature.device)) and curvature.root() is not None:
         diagonal = curvature.penalty_diagonal()
         if diagonal is not None and float(diagonal.min()) + damping > 0:
             return Dual()
-    return Cholesky() if d <= LARGE else ConjugateGradient()
+    return Cholesky() if d <= largest_matrix(curvature.device) else ConjugateGradient()
 
 
-def prefers_dual(d: int, rank: int) -> bool:
+def largest_matrix(device: torch.device) -> int:
+    """Rows of the largest matrix that is factored unasked.
+
+    >>> largest_matrix(torch.device("cpu"))
+    8000
+    """
+    return ON_GPU if device.type == "cuda" else LARGE
+
+
+def prefers_dual(d: int, rank: int, most: int) -> bool:
     """Whether the matrix of so many rows is the smaller one, and small enough."""
-    return d > SMALL and rank <= LARGE and (d > LARGE or d > 2 * rank)
+    return d > SMALL and rank <= most and (d > most or d > 2 * rank)
 
 
 def too_large(model: Model, data: TrainingSet) -> bool:
@@ -114,7 +126,16 @@ def too_large(model: Model, data: TrainingSet) -> bool:
     if d <= LARGE or model.family.coupled:
         return False
     count = data.n * outputs(model, take(next(data.batches()).inputs, slice(0, 2))).shape[1]
-    return count > LARGE or count * d > NUMBERS
+    return beyond(count, d, model.theta.device)
+
+
+def beyond(count: int, d: int, device: torch.device) -> bool:
+    """Whether so many outputs of rows and so many parameters are too many for an exact solve that nobody asks for.
+
+    >>> beyond(13_000, 17_000, torch.device("cpu")), beyond(13_000, 17_000, torch.device("cuda"))
+    (True, False)
+    """
+    return d > LARGE and (min(count, d) > largest_matrix(device) or count * d > NUMBERS)
 
 
 def _factor(curvature: Curvature, damping: float, solver: Solver | None) -> Inverse:

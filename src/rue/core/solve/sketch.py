@@ -31,9 +31,10 @@ from rue.core.products import penalty_product
 from rue.core.resample import generator
 from rue.core.solve.dense import Cholesky
 
-SIZES = (4096, 2048, 1024)  # coordinates: Spearman with exact margins .92 to .995, .80 to .99, .65 to .98
+SIZES = (16384, 8192, 4096, 2048, 1024)  # coordinates; docs/large-networks-figures.md says what each of them keeps
+DEFAULT = 4096
 WORK = {"cpu": 2.5e11, "cuda": 2e13}  # multiplications of a pass over all rows, in the time of some tens of seconds
-LARGE = 10**6  # parameters from which on a backward pass for every class is too much
+LARGE = 10**6  # parameters from which on a backward pass for every class is too much, or more coordinates than DEFAULT
 FOLLOWED = 2  # classes of a row then: variances of trained networks rank as with all ten (Spearman .995 to .998)
 MASS = 0.9  # probability of the followed classes below which a fit warns
 ASKED = 256  # rows that this is looked at for
@@ -53,14 +54,14 @@ class Sketch:
     """
 
     notices_singular: ClassVar[bool] = True
-    size: int = 4096
+    size: int = DEFAULT
     seed: int = 0
     followed: int | None = None
 
     def __post_init__(self) -> None:
         if not _whole(self.size, 2):
             raise SettingError(
-                f"size must be a whole number of at least 2 coordinates (4096 by default), got {self.size!r}"
+                f"size must be a whole number of at least 2 coordinates ({DEFAULT} by default), got {self.size!r}"
             )
         if not _whole(self.seed, 0):
             raise SettingError(f"seed must be a whole number from 0 to 2³² − 1, got {self.seed!r}")
@@ -85,7 +86,7 @@ class Sketch:
         if coordinates.size > self.size:
             raise SettingError(
                 f"size={self.size} is less than one coordinate for each of this module's tensors of parameters; give "
-                f"at least {coordinates.size} (4096 by default)"
+                f"at least {coordinates.size} ({DEFAULT} by default)"
             )
         return replace(in_coordinates(core, coordinates, "Sketch()"), followed=self.followed)
 
@@ -103,11 +104,20 @@ def affordable(core: TrainedObjective, rows: int, k: int) -> Sketch:
 
     Of a large network few classes of a row are followed: its backward passes are what a fit then takes.
     """
-    work = WORK.get(core.theta.device.type, WORK["cpu"])
-    few = core.theta.numel() > LARGE and k > FOLLOWED and core.family.decision == "largest"
-    followed = FOLLOWED if few else k
-    size = next((size for size in SIZES if rows * followed * size**2 <= work), SIZES[-1])
+    d = core.theta.numel()
+    few = d > LARGE and k > FOLLOWED and core.family.decision == "largest"
+    size = affordable_size(rows * (FOLLOWED if few else k), d, core.theta.device)
     return Sketch(size, followed=FOLLOWED if few else None)
+
+
+def affordable_size(count: int, d: int, device: torch.device) -> int:
+    """The most coordinates for so many outputs of rows and so many parameters.
+
+    >>> affordable_size(50_000, 40_000, torch.device("cpu")), affordable_size(50_000, 40_000, torch.device("cuda"))
+    (2048, 16384)
+    """
+    work, most = WORK.get(device.type, WORK["cpu"]), DEFAULT if d > LARGE else SIZES[0]
+    return next((size for size in SIZES if size <= most and max(count, size) * size**2 <= work), SIZES[-1])
 
 
 def down_from(largest: Sketch) -> list[Sketch]:
