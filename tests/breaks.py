@@ -1620,6 +1620,27 @@ BREAKS = [
         SKETCH,
     ),
     Break(
+        "coordinates that are not orthogonal to the kept direction",
+        "models/torch/blocks.py",
+        "[numbers - along[..., None] * self.shadow.to(numbers),",
+        "[numbers,",
+        SKETCH,
+    ),
+    Break(
+        "a kept direction from zero, not from the penalty's centre",
+        "models/torch/drawn_layers.py",
+        "network.theta - network.centre.to(network.theta)",
+        "network.theta",
+        SKETCH,
+    ),
+    Break(
+        "the same of combinations of all products",
+        "models/torch/blocks.py",
+        "combinations - torch.outer(combinations @ unit, unit), unit[None]",
+        "combinations, unit[None]",
+        SKETCH,
+    ),
+    Break(
         "rows of a joined axis taken for positions",
         "models/torch/tried_layers.py",
         "if not float((values - wanted).norm()) <= (ROUNDED if sketch.half else AGREE) * size:",

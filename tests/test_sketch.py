@@ -104,6 +104,38 @@ def test_combinations_are_the_identity_on_average(lengths, most, side):
     assert float((total - unit).abs().max()) < 0.1  # a standard error of at most .02
 
 
+@pytest.mark.parametrize("name", [*CASES, *WHOLE])
+def test_the_way_from_the_centre_to_the_parameters_is_kept_exactly(name):
+    build, rows, *_ = {**CASES, **WHOLE}[name]
+    net, inputs = made(build, rows)
+    centre = {key: 0.3 * part.detach() + 0.1 for key, part in net.named_parameters()}
+    core = rue.wrap(net, loss=lambda outputs, _: outputs.square().sum(-1), l2=1.0, centre=centre).core
+    away = core.theta - core.centre
+    sketch = core.sketched(inputs, 150, 0)
+    alone = [block for block in sketch.blocks.values() if block.size == 1 < block.place.numel]
+    for block in alone:  # vectors with a single coordinate
+        away[block.place.offset : block.place.end] = 0
+    wanted = plain_jacobian(core, inputs) @ away
+    torch.testing.assert_close(sketch.jacobian(inputs) @ sketch.project(away), wanted, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "side"),
+    [((12, 9), 32, 4), ((3, 30), 24, 1), ((1, 30), 5, 1), ((30, 1), 5, 1), ((12, 9), 20, 0)],
+)
+def test_beside_a_kept_direction_combinations_are_the_identity_on_average(lengths, most, side):
+    grouping, unit = planned(lengths, most, side), torch.eye(lengths[0] * lengths[1], dtype=torch.float64)
+    place, total = Place(0, lengths, (lengths[1], 1)), torch.zeros_like(unit)
+    kept = torch.linspace(-1, 2, len(unit), dtype=torch.float64)
+    for seed in range(400):
+        block = LayerBlock.drawn(place, False, grouping, seed, unit).keeping(kept)
+        rows = block.project(unit)
+        torch.testing.assert_close(rows @ (rows.T @ kept), kept)
+        total += rows @ rows.T / 400
+    assert block.size == grouping.size + 1
+    assert float((total - unit).abs().max()) < 0.1
+
+
 def test_a_row_that_reaches_other_layers_is_refused_not_misread():
     class Longer(nn.Module):
         def __init__(self):

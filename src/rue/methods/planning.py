@@ -129,7 +129,8 @@ def _ways(
         ways = [_unasked(way, reason) if way.solver == StreamedDual() and work > limit else way for way in ways]
     if not too_large(model, rows):
         return ways
-    reason = f"not unasked: beyond {largest_matrix(core.theta.device):,} rows of a matrix, or {NUMBERS:,} numbers of gradients"
+    most = largest_matrix(core.theta.device)
+    reason = f"not unasked: beyond {most:,} rows of a matrix, or {NUMBERS:,} numbers of gradients"
     return [_unasked(way, reason) if way.whole else way for way in ways]
 
 

@@ -5,9 +5,13 @@ product of what comes back and what went in, it is a product of two numbers. Coo
 pair of `side` rows and `side` columns: large groups need fewer products with long vectors, small ones keep products of
 gradients better, with a relative variance of about (4/side + 4/side²)/groups. Best are combinations of all products of
 a row and a column, with 2/size, where there are few enough of them to be made. On average all keep them exactly.
+
+The direction from the penalty's centre to the parameters has a coordinate of its own, and the random ones are
+orthogonal to it. Without it the tangent of a sketch would not have the network's own outputs at the centre: what a
+random projection makes of so long a vector differs from row to row by as much as the outputs do.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import torch
@@ -79,6 +83,17 @@ def planned(lengths: tuple[int, int], most: int, side: int) -> Grouping:
     return Grouping(max(1, most // (p * q)), p, q)
 
 
+class Kept(NamedTuple):
+    """A direction of a block that has a coordinate of its own, the last one."""
+
+    direction: Tensor  # (a, b), of length 1
+    shadow: Tensor  # (·,), the direction in the other coordinates before they are made orthogonal to it
+
+    def beside(self, numbers: Tensor, along: Tensor) -> Tensor:
+        """The coordinates (..., · + 1), from those that are not yet orthogonal and the one along the direction."""
+        return torch.cat([numbers - along[..., None] * self.shadow.to(numbers), along[..., None].to(numbers)], -1)
+
+
 class TappedBlock(Protocol):
     """What a tap makes of a matrix of weights: numbers of every row, from what comes back and what went in."""
 
@@ -95,6 +110,11 @@ class TappedBlock(Protocol):
     @property
     def whole(self) -> bool:
         """Whether the numbers are entries of the matrix, or of some of its columns, in their order."""
+        ...
+
+    @property
+    def kept(self) -> Kept | None:
+        """A direction with a coordinate beside those of `products`."""
         ...
 
     @property
@@ -116,7 +136,7 @@ class TappedBlock(Protocol):
         ...
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
-        """The numbers (c, size) from combined rows and columns (c, ·, positions)."""
+        """The numbers of each row (c, ·) from combined rows and columns (c, ·, positions)."""
         ...
 
 
@@ -130,6 +150,7 @@ class LayerBlock:
     rows: Tensor | None = field(repr=False)  # (groups·p, a)
     columns: Tensor | None = field(repr=False)  # (groups·q, b)
     mix: Tensor | None = field(default=None, repr=False)  # (mixes, a·b)
+    kept: Kept | None = field(default=None, repr=False)
 
     @classmethod
     def drawn(cls, place: Place, vector: bool, grouping: Grouping, seed: int, like: Tensor) -> "LayerBlock":
@@ -148,10 +169,27 @@ class LayerBlock:
         share = grouping.groups**0.25  # so that the sum over the groups is the identity on average
         return cls(place, vector, grouping, *(None if side is None else (share * side).to(like) for side in sides))
 
+    def keeping(self, vector: Tensor) -> "LayerBlock":
+        """The same combinations, orthogonal to a vector of parameters (a·b) that has a coordinate of its own."""
+        unit = (vector.double() / vector.double().norm()).to(vector)
+        if self.mix is not None:
+            mix = _orthogonal(self.mix, unit)
+            return replace(self, mix=mix, grouping=self.grouping._replace(mixes=len(mix)))
+        if self.rows is None and self.grouping.rows == 1:
+            assert self.columns is not None
+            columns = _orthogonal(self.columns, unit)
+            return replace(self, columns=columns, grouping=self.grouping._replace(columns=len(columns)))
+        if self.columns is None and self.grouping.columns == 1:
+            assert self.rows is not None
+            rows = _orthogonal(self.rows, unit)
+            return replace(self, rows=rows, grouping=self.grouping._replace(rows=len(rows)))
+        direction = unit.view(lengths(self.place, self.vector))
+        return replace(self, kept=Kept(direction, self.combine(unit.view(self.place.shape))))
+
     @property
     def size(self) -> int:
         """The number of coordinates."""
-        return self.grouping.size
+        return self.grouping.size + (self.kept is not None)
 
     @property
     def whole(self) -> bool:
@@ -171,7 +209,10 @@ class LayerBlock:
         groups, p, q, _ = self.grouping
         half = self.of_rows(matrix.mT).unflatten(-1, (groups, p))  # (·, b, groups, p)
         columns = torch.eye(q).to(half)[None] if self.columns is None else self.columns.to(half).view(groups, q, -1)
-        return torch.einsum("nbgp,gqb->ngpq", half, columns).reshape(*lead, self.size)
+        numbers = torch.einsum("nbgp,gqb->ngpq", half, columns).flatten(1)
+        if self.kept is not None:
+            numbers = self.kept.beside(numbers, (matrix * self.kept.direction.to(matrix)).sum((1, 2)))
+        return numbers.reshape(*lead, self.size)
 
     def of_rows(self, values: Tensor) -> Tensor:
         """Combine the last axis, one value for each row of the matrix: (..., a) -> (..., groups·p)."""
@@ -182,7 +223,7 @@ class LayerBlock:
         return values if self.columns is None else values @ self.columns.to(values).T
 
     def products(self, left: Tensor, right: Tensor) -> Tensor:
-        """Coordinates (c, size) from combined rows (c, groups·p, positions) and columns (c, groups·q, positions)."""
+        """Coordinates (c, ·) from combined rows (c, groups·p, positions) and columns (c, groups·q, positions)."""
         if left.dtype != right.dtype:  # one of them was computed in bfloat16
             left, right = left.to(torch.bfloat16), right.to(torch.bfloat16)
         groups, p, q, _ = self.grouping
@@ -196,6 +237,11 @@ class LayerBlock:
 def lengths(place: Place, vector: bool) -> tuple[int, int]:
     """The numbers of rows and columns of a place as a matrix."""
     return (1, place.numel) if vector else (place.shape[0], place.numel // max(1, place.shape[0]))
+
+
+def _orthogonal(combinations: Tensor, unit: Tensor) -> Tensor:
+    """Combinations (·, n) without their part along a unit vector (n,), and that vector itself."""
+    return torch.cat([combinations - torch.outer(combinations @ unit, unit), unit[None]])
 
 
 def _combinations(length: int, count: int, source: torch.Generator, device: torch.device) -> Tensor:

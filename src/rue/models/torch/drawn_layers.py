@@ -82,16 +82,23 @@ def _drawn(network: Network, found: Uses, known: dict[Place, tuple[Place, ...]],
     shapes = {place: lengths(place, vector) for place, vector in vectors.items()}
     all_of_them = sum(a * b for a, b in shapes.values()) <= drawing.size
     most = VECTOR * drawing.size if all_of_them else _each(list(shapes.values()), drawing.size)
-    plans = {
-        place: planned(both, _share(both, most), _side(both, most, found.positions(place), drawing.size))
-        for place, both in shapes.items()
-    }
-    blocks = {
-        place: LayerBlock.drawn(place, vectors[place], plan, drawing.seed, network.theta)
-        for place, plan in plans.items()
-    }
+    away = network.theta - network.centre.to(network.theta)
+    blocks = {}
+    for place, both in shapes.items():
+        count = _share(both, most)
+        side = _side(both, most, found.positions(place), drawing.size)
+        blocks[place] = _block(place, vectors[place], away, count, side, drawing.seed)
     tapped = frozenset(place for places in known.values() for place in places)
     return LayerSketch(network, blocks, tapped, found)
+
+
+def _block(place: Place, vector: bool, away: Tensor, count: int, side: int, seed: int) -> LayerBlock:
+    """So many coordinates of a block, one of them along its own parameters where these have moved."""
+    plan, part = planned(lengths(place, vector), count, side), place.of(away).flatten()
+    less = planned(lengths(place, vector), count - 1, side)
+    if plan.size == place.numel or less.size >= count or not part.any():
+        return LayerBlock.drawn(place, vector, plan, seed, away)
+    return LayerBlock.drawn(place, vector, less, seed, away).keeping(part)
 
 
 def _share(both: tuple[int, int], most: int) -> int:

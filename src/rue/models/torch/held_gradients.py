@@ -69,6 +69,7 @@ class Entries:
 
     whole: ClassVar[bool] = True
     rows: ClassVar[None] = None
+    kept: ClassVar[None] = None
 
     cut: Cut
     values: Tensor = field(repr=False)  # (n, k, a·q)
@@ -146,6 +147,7 @@ class Pairs:
 
     whole: ClassVar[bool] = False
     rows: ClassVar[None] = None
+    kept: ClassVar[None] = None
     columns: ClassVar[None] = None
     size: ClassVar[int] = 0
 

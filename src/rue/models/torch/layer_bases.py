@@ -107,6 +107,7 @@ class _Moments:
     whole: ClassVar[bool] = False
     rows: ClassVar[None] = None
     columns: ClassVar[None] = None
+    kept: ClassVar[None] = None
     size: ClassVar[int] = 0
 
     place: Place

@@ -51,7 +51,13 @@ def _linear(
     axis: RowAxis | None = None,
 ) -> Tensor:
     output = function(input, weight, bias)
-    output = taps.matrix(output, weight, lambda block: _outer(block, block.of_columns(input.detach())), axis)
+    output = taps.matrix(
+        output,
+        weight,
+        lambda block: _outer(block, block.of_columns(input.detach())),
+        lambda other: function(input, other),
+        axis,
+    )
     return taps.vector(output, bias, lambda back, axis: _summed(back, axis, 1), axis)
 
 
@@ -74,7 +80,7 @@ def _product(taps: Tapping, function: Any, input: Tensor, weight: Tensor) -> Ten
             return _other_way(block, block.of_rows(input.detach()))
         return _outer(block, block.of_columns(input.detach()))
 
-    return taps.matrix(output, turned, entering)
+    return taps.matrix(output, turned, entering, lambda other: input @ (other if turned is weight else other.T))
 
 
 def _turned(weight: Tensor) -> Tensor:
@@ -112,7 +118,9 @@ def _convolution(
         entered = entered.unflatten(1, (groups, -1)).flatten(3)  # (c, groups, ·, positions)
         return lambda back, _: _of_channels(block, entered, back, groups)
 
-    output = taps.matrix(output, weight, entering)
+    output = taps.matrix(
+        output, weight, entering, lambda other: function(input, other, None, stride, padding, dilation, groups)
+    )
     return taps.vector(output, bias, lambda back, _: back.flatten(2).sum(2))
 
 
@@ -147,7 +155,7 @@ def _embedding(
         table = torch.eye(len(weight)).to(weight) if block.rows is None else block.rows.to(weight).T
         return _other_way(block, functional.embedding(input, table) * counted)  # (..., p)
 
-    return taps.matrix(output, weight, entering)
+    return taps.matrix(output, weight, entering, lambda other: functional.embedding(input, other) * counted)
 
 
 def _scattered(block: TappedBlock, tokens: Tensor, counted: Tensor) -> Pull:

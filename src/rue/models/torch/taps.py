@@ -121,10 +121,29 @@ class Tapping(TorchFunctionMode):
         return Place(int(tensor.storage_offset()) - self.start, tuple(tensor.shape), tensor.stride())
 
     def matrix(
-        self, output: Tensor, weight: Tensor, entering: Callable[[TappedBlock], Pull], axis: RowAxis | None = None
+        self,
+        output: Tensor,
+        weight: Tensor,
+        entering: Callable[[TappedBlock], Pull],
+        at: Callable[[Tensor], Tensor],
+        axis: RowAxis | None = None,
     ) -> Tensor:
-        """Tap an output that depends on a matrix of weights; `entering` combines what goes in."""
-        return self._tap(output, self.place(weight), False, entering, axis)
+        """Tap an output that depends on a matrix of weights.
+
+        `entering` combines what goes in, and `at` is what the output would be with other weights alone.
+        """
+
+        def all_entering(block: TappedBlock) -> Pull:
+            pull, kept = entering(block), block.kept
+            if kept is None:
+                return pull
+            with torch.no_grad():
+                beside = at(kept.direction.view(weight.shape))
+            return lambda back, axis: kept.beside(
+                pull(back, axis), (axis.first(back) * axis.first(beside)).flatten(1).sum(1)
+            )
+
+        return self._tap(output, self.place(weight), False, all_entering, axis)
 
     def vector(
         self,

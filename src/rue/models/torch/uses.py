@@ -27,6 +27,11 @@ class Network(Protocol):
         ...
 
     @property
+    def centre(self) -> Tensor:
+        """Where the penalty shrinks them to (d,), or one number."""
+        ...
+
+    @property
     def weights(self) -> int:
         """The number of all its parameters and buffers, also of those that are not audited."""
         ...
