@@ -1375,8 +1375,8 @@ BREAKS = [
     Break(
         "logits that may rise together damped",
         "core/solve/choice.py",
-        "curvature.size <= LARGE and curvature.logits:",
-        "curvature.size <= LARGE and False:",
+        "curvature.size <= largest_matrix(curvature.device) and curvature.logits:",
+        "curvature.size <= largest_matrix(curvature.device) and False:",
         LEAVE_ONE_OUT,
     ),
     Break(
