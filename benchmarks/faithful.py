@@ -35,6 +35,7 @@ L2 = 1.0  # of the audits under a stated penalty
 NEAR = 1.3  # factor within which the scale should be
 SIGNS = 64  # random vectors that effective parameters are counted by
 AUDITS = {"l2 stated": True, "default": False}
+SAID = ("the sketch keeps", "no l2 is stated")  # by a fit that may be far from an exact one
 LARGEST = 60_000  # parameters or outputs of rows that are still solved exactly here
 COLUMNS = (
     "data",
@@ -47,7 +48,7 @@ COLUMNS = (
     "size",  # of the sketch
     "planned",  # the kinds of machine on which `rue.plan` chooses this solver
     "coordinates",
-    "warned",  # whether the fit said that its coordinates are too few
+    "warned",  # whether the fit said that its coordinates are too few, or weigh parameters otherwise
     "spearman",  # of standard deviations, for classes of the margin between the two likeliest
     "std_ratio",  # median of sketched over exact
     "score_ratio",  # the same of the calibrated score: total_std, or the probability of a mistake
@@ -123,7 +124,7 @@ def compared(case: Case, stated: bool, solvers: list[Sketch]) -> Iterator[dict[s
             "effective": round(exact.effective),
             "size": solver.size,
             "coordinates": found.facts["projected_to"],
-            "warned": "yes" if any("the sketch keeps" in text for text in found.facts["warnings"]) else "no",
+            "warned": "yes" if any(said in text for text in found.facts["warnings"] for said in SAID) else "no",
             "spearman": f"{spearmanr(exact.std, found.std)[0]:.4f}",
             "std_ratio": f"{np.median(found.std / exact.std):.3f}",
             "score_ratio": "" if stated else f"{np.median(ratio):.3f}",

@@ -1373,6 +1373,13 @@ BREAKS = [
         OUTSIDE,
     ),
     Break(
+        "a GPU held to what a CPU may solve exactly",
+        "core/solve/choice.py",
+        'ON_GPU if device.type == "cuda" else LARGE',
+        "LARGE",
+        "tests/test_plan.py",
+    ),
+    Break(
         "logits that may rise together damped",
         "core/solve/choice.py",
         "curvature.size <= largest_matrix(curvature.device) and curvature.logits:",

@@ -11,6 +11,8 @@ from torch import nn
 import rue
 from rue.core import costs, memory
 from rue.core.plan import AuditSize, Rates, planned
+from rue.core.solve.choice import beyond
+from rue.core.solve.sketch import affordable_size
 from sketch_cases import Packed, made
 
 SIZE = AuditSize(n=500, units=500, d=3_000, k=2, m=100, itemsize=4, largest=8_000)
@@ -206,3 +208,21 @@ def test_a_sketch_that_combines_nothing_is_called_exact():
     model, X, y = problem(8, 40)
     answers = {way.name: way.answer for way in rue.plan(model, (X, y)).ways}
     assert answers["Sketch(4096)"] == "exact: nothing is combined"
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "d", "exact", "size"),
+    [
+        ("cpu", 7_000, 10**6, False, 4096),  # all gradients together are too many numbers
+        ("cpu", 13_000, 17_000, False, 4096),
+        ("cuda", 13_000, 17_000, True, 8192),
+        ("cpu", 40_000, 17_000, False, 2048),
+        ("cuda", 40_000, 17_000, True, 8192),
+        ("cuda", 40_000, 25_000, False, 8192),
+        ("cuda", 50_000, 34_000, False, 4096),
+        ("cuda", 10**5, 10**7, False, 4096),
+    ],
+)
+def test_what_is_too_large_depends_on_the_machine(device, count, d, exact, size):
+    assert beyond(count, d, torch.device(device)) != exact
+    assert affordable_size(count, d, torch.device(device)) == size

@@ -33,7 +33,7 @@ from rue.core.solve.dense import Cholesky
 
 SIZES = (8192, 4096, 2048, 1024)  # coordinates; docs/large-networks-figures.md says what each of them keeps
 DEFAULT = 4096
-WORK = {"cpu": 2.5e11, "cuda": 2e13}  # multiplications of a pass over all rows, in the time of some tens of seconds
+WORK = {"cpu": 2.5e11, "cuda": 3e12}  # multiplications of a pass over all rows: some tens of seconds, a few on a GPU
 LARGE = 10**6  # parameters from which on a backward pass for every class is too much, or more coordinates than DEFAULT
 FOLLOWED = 2  # classes of a row then: variances of trained networks rank as with all ten (Spearman .995 to .998)
 MASS = 0.9  # probability of the followed classes below which a fit warns
@@ -114,7 +114,7 @@ def affordable_size(count: int, d: int, device: torch.device) -> int:
     """The most coordinates for so many outputs of rows and so many parameters.
 
     >>> affordable_size(50_000, 40_000, torch.device("cpu")), affordable_size(50_000, 40_000, torch.device("cuda"))
-    (2048, 8192)
+    (2048, 4096)
     """
     work, most = WORK.get(device.type, WORK["cpu"]), DEFAULT if d > LARGE else SIZES[0]
     return next((size for size in SIZES if size <= most and max(count, size) * size**2 <= work), SIZES[-1])
