@@ -31,7 +31,7 @@ class Case(NamedTuple):
     outputs: int
 
 
-CASES = {
+CASES = {  # the constants of `core/costs.py` were settled on these
     "small dense": Case("dense", 30, 1_000, 1),
     "dense": Case("dense", 60, 4_000, 1),
     "many rows": Case("dense", 40, 20_000, 1),
@@ -44,6 +44,20 @@ CASES = {
     "more pictures": Case("pictures", 48, 1_000, 10),
     "large": Case("dense", 2_000, 1_000, 2),
     "sentences": Case("sentences", 64, 1_500, 3),
+}
+OTHERS = {  # and looked at on these afterwards
+    "other dense": Case("dense", 50, 6_000, 1),
+    "other many rows": Case("dense", 25, 50_000, 1),
+    "other outputs": Case("dense", 30, 5_000, 3),
+    "other few rows": Case("dense", 250, 300, 1),
+    "other dual": Case("dense", 110, 3_000, 1),
+    "other dual, classes": Case("dense", 200, 600, 6),
+    "other wide": Case("dense", 100, 14_000, 1),
+    "other pictures": Case("pictures", 24, 3_000, 5),
+    "wider pictures": Case("pictures", 64, 800, 20),
+    "other large": Case("dense", 1_400, 2_500, 3),
+    "other sentences": Case("sentences", 96, 1_000, 4),
+    "narrow sentences": Case("sentences", 32, 4_000, 2),
 }
 
 
@@ -81,7 +95,7 @@ def problem(case: Case) -> tuple[nn.Module, Tensor, Tensor]:
 def measured(name: str) -> dict[str, Any]:
     """What was planned and what came of it, in this process."""
     warnings.simplefilter("ignore")
-    case = CASES[name]
+    case = (CASES | OTHERS)[name]
     net, X, y = problem(case)
     loss = "squared_error" if case.outputs == 1 else nn.CrossEntropyLoss()
     rue.LinearRUE().fit(rue.wrap(nn.Linear(3, 1), loss="squared_error", l2=1.0), (torch.randn(9, 3), torch.randn(9)))
@@ -126,7 +140,7 @@ def _memory(entry: str) -> int:
 def main() -> None:
     """Measure every case in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*CASES, []])
+    parser.add_argument("names", nargs="*", choices=[*CASES, *OTHERS, []])
     parser.add_argument("--out", type=Path, default=Path("docs/scale/plans.jsonl"))
     parser.add_argument("--here", action="store_true", help="measure one case in this process")
     asked = parser.parse_args()
