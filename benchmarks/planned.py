@@ -1,7 +1,7 @@
 """Does a plan keep its word? Memory and seconds that `rue.plan` says, against those of the fit and audit it chose.
 
-`python benchmarks/planned.py [--out FILE] [NAME ...]` runs every case in a process of its own and writes one line of
-JSON for each. Run it on an idle machine.
+`python benchmarks/planned.py [--out FILE] [NAME ...]` runs every case, or those that are named, in a process of its own
+and replaces its line of JSON. Run it on an idle machine.
 """
 
 import argparse
@@ -147,21 +147,22 @@ def main() -> None:
     if asked.here:
         print(json.dumps(measured(asked.names[0])))
         return
-    lines = []
-    for name in asked.names or CASES:
+    known = [json.loads(line) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
+    lines = {line["case"]: line for line in known}
+    for name in asked.names or [*CASES, *OTHERS]:
         command = [sys.executable, __file__, name, "--here"]
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, env={**os.environ, "RUE_PROGRESS": "0"}
         )
-        lines.append(done.stdout.strip().splitlines()[-1])
-        row = json.loads(lines[-1])
+        row = lines[name] = json.loads(done.stdout.strip().splitlines()[-1])
         ratios = [row[f"planned_{what}"] / row[what] for what in ("bytes", "fit_s", "audit_s")]
         print(
             f"{name:16} {row['way']:14} planned over measured: memory {ratios[0]:.2f}, fit {ratios[1]:.2f}, "
             f"audit {ratios[2]:.2f}; planning took {row['planning_s']:.1f} s, the fit {row['fit_s']:.1f} s",
             flush=True,
         )
-    asked.out.write_text("\n".join(lines) + "\n")
+        ordered = [lines[each] for each in [*CASES, *OTHERS] if each in lines]
+        asked.out.write_text("".join(json.dumps(line) + "\n" for line in ordered))
 
 
 if __name__ == "__main__":

@@ -116,7 +116,13 @@ def boosters() -> dict[str, Callable[[bool], Any]]:
         "LightGBM": of((LGBMRegressor, LGBMClassifier), n_jobs=1, verbose=-1),
         "XGBoost": of((XGBRegressor, XGBClassifier), n_estimators=100, n_jobs=1),
         "HistGradientBoosting": of((HistGradientBoostingRegressor, HistGradientBoostingClassifier)),
-        "CatBoost": of((CatBoostRegressor, CatBoostClassifier), iterations=100, verbose=0, thread_count=1),
+        "CatBoost": of(
+            (CatBoostRegressor, CatBoostClassifier),
+            iterations=100,
+            verbose=0,
+            thread_count=1,
+            allow_writing_files=False,
+        ),
     }
 
 
