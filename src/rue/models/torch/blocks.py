@@ -83,7 +83,7 @@ def planned(lengths: tuple[int, int], most: int, side: int) -> Grouping:
     return Grouping(max(1, most // (p * q)), p, q)
 
 
-class Kept(NamedTuple):
+class KeptDirection(NamedTuple):
     """A direction of a block that has a coordinate of its own, the last one."""
 
     direction: Tensor  # (a, b), of length 1
@@ -113,7 +113,7 @@ class TappedBlock(Protocol):
         ...
 
     @property
-    def kept(self) -> Kept | None:
+    def kept(self) -> KeptDirection | None:
         """A direction with a coordinate beside those of `products`."""
         ...
 
@@ -150,7 +150,7 @@ class LayerBlock:
     rows: Tensor | None = field(repr=False)  # (groups·p, a)
     columns: Tensor | None = field(repr=False)  # (groups·q, b)
     mix: Tensor | None = field(default=None, repr=False)  # (mixes, a·b)
-    kept: Kept | None = field(default=None, repr=False)
+    kept: KeptDirection | None = field(default=None, repr=False)
 
     @classmethod
     def drawn(cls, place: Place, vector: bool, grouping: Grouping, seed: int, like: Tensor) -> "LayerBlock":
@@ -184,7 +184,7 @@ class LayerBlock:
             rows = _orthogonal(self.rows, unit)
             return replace(self, rows=rows, grouping=self.grouping._replace(rows=len(rows)))
         direction = unit.view(lengths(self.place, self.vector))
-        return replace(self, kept=Kept(direction, self.combine(unit.view(self.place.shape))))
+        return replace(self, kept=KeptDirection(direction, self.combine(unit.view(self.place.shape))))
 
     @property
     def size(self) -> int:
