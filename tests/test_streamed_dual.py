@@ -82,6 +82,29 @@ def test_products_are_those_of_plain_gradients_in_any_metric(name, room, monkeyp
     torch.testing.assert_close(within, apart / metric @ apart.mT, **close)
 
 
+@pytest.mark.parametrize("name", QUICK)
+def test_gradients_that_are_kept_give_the_same_bits_and_no_row_is_read_again(name, monkeypatch):
+    model, X, y, others = case(name)
+    kept = rue.LinearRUE(solver=SOLVER).fit(model, (X, y))
+    monkeypatch.setattr(layer_products, "room_to_keep", lambda _: 0)
+    again = rue.LinearRUE(solver=SOLVER).fit(model, (X, y))
+    monkeypatch.setattr(layer_products.LayerProducts, "_training", None)  # reading training rows is an error now
+    seen = kept.audit(others).covariance
+    monkeypatch.undo()
+    assert np.array_equal(seen, again.audit(others).covariance)
+
+
+def test_rows_in_parts_as_large_as_may_be_kept_are_those_of_all_at_once(monkeypatch):
+    model, X, y, others = case("picture")
+    data, model = training_rows((X, y), model)
+    core = model.core
+    plain = core.gradient_products(data, torch.ones_like(core.theta, dtype=torch.float64), core.theta)
+    kept = plain.remembered()
+    monkeypatch.setattr(layer_products.LayerProducts, "_at_once", lambda _: 2)
+    for one, other in zip(kept.with_rows(others), plain.with_rows(others), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
 def test_a_metric_that_differs_within_a_matrix_is_kept():
     model, X, y, _ = case("layer norm")
     data, model = training_rows((X, y), model)

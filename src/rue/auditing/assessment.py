@@ -91,13 +91,14 @@ class Members(Protocol):
 
 
 class Collected:
-    """The results of all batches; each field is one array that doubles in size when it is full.
+    """The results of all batches; each field is one array, of the rows expected, that doubles in size when it is full.
 
     A list of small arrays, allocated between large temporary blocks, would keep the allocator from freeing these
     blocks: memory would grow with m by far more than the results need.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 0) -> None:
+        self.expected = expected
         self.rows = 0
         self.residual: float | None = None
         self.fields: dict[str, Array] = {}
@@ -109,12 +110,12 @@ class Collected:
         if part.residual is not None:
             self.residual = max(self.residual or 0.0, part.residual)
         arrays = dict(part.arrays())
-        if part.covariance is not None and not self._keeps(part.covariance, end):
+        if part.covariance is not None and not self._keeps(part.covariance, max(end, self.expected)):
             arrays["variance"] = arrays.pop("covariance").diagonal(dim1=1, dim2=2)
         for name, value in arrays.items():
             room = self.fields.get(name, np.empty((0, *value.shape[1:])))
             if len(room) < end:
-                larger = np.empty((max(end, 2 * len(room)), *value.shape[1:]))
+                larger = np.empty((max(end, self.expected, 2 * len(room)), *value.shape[1:]))
                 larger[: self.rows] = room[: self.rows]
                 self.fields[name] = room = larger
             room[self.rows : end] = value.detach().cpu().numpy()

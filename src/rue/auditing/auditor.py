@@ -29,9 +29,10 @@ from rue.checks.check import CheckUp
 from rue.checks.check_up import check_up
 from rue.checks.subject import Audited, Subject
 from rue.core.arrays import Array
+from rue.core.audited_rows import input_chunks
 from rue.core.classify import averaged, epistemic, flip_probability, probability
 from rue.core.concepts import Decision, Facts, Inputs
-from rue.core.derivatives import input_chunks, outputs
+from rue.core.derivatives import outputs
 from rue.core.errors import DataError, InputError, ModelError, RueError, RueWarning, SettingError
 from rue.core.memory import audited_kept, derivatives_kept
 from rue.core.model import Model
@@ -90,7 +91,7 @@ class Auditor:
     def _of_outputs(self, inputs: Any) -> Audit:
         """The audit of the model's outputs, before an estimator turns them into predictions."""
         start = time.perf_counter()
-        collected = Collected()
+        collected = Collected(int(inputs.shape[0]) if getattr(inputs, "shape", ()) else 0)
         with torch.inference_mode(False):
             for chunk in track("audit", self._chunks(inputs)):
                 collected.add(self._assess(chunk))

@@ -12,6 +12,7 @@ CHUNK_BYTES = 2**24  # of Jacobian rows held at once, so that they stay in the p
 CUDA_CHUNK_BYTES = 2**28  # the same on a GPU, which is faster with larger pieces
 CUDA_MOST_BYTES = 2**30  # up to this size where it is so small a part of the free memory
 CUDA_SHARE = 1 / 64
+REREAD_SHARE = 1 / 64  # of the free memory, where training rows are read again for every chunk: few, large chunks
 WIDE_ROW_BYTES = 2**20  # from this size on, a row of the Jacobian does not fit the cache,
 WIDE_CHUNK_BYTES = 2**26  # and larger chunks cost less per row
 
@@ -28,6 +29,11 @@ def rows_of(numbers: int, device: torch.device) -> int:
         most = max(CUDA_CHUNK_BYTES, min(CUDA_MOST_BYTES, int(CUDA_SHARE * free_bytes(device))))
         return max(1, most // row)
     return max(1, (CHUNK_BYTES if row < WIDE_ROW_BYTES else WIDE_CHUNK_BYTES) // row)
+
+
+def rows_between_readings(numbers: int, device: torch.device) -> int:
+    """The same where all training rows are read again for each of these chunks."""
+    return max(rows_of(numbers, device), int(REREAD_SHARE * free_bytes(device)) // max(1, 8 * numbers))
 
 
 def inputs_of(data: TrainingSet) -> Reader:

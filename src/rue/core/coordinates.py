@@ -63,6 +63,15 @@ class GradientProducts(Protocol):
         """How many numbers of a row and output are held, over all passes; as many multiplications make a product."""
         ...
 
+    @property
+    def keepable(self) -> bool:
+        """Whether the gradients of all training rows take little memory."""
+        ...
+
+    def remembered(self) -> "GradientProducts":
+        """The same, with the gradients of all training rows kept in memory where they take little of it."""
+        ...
+
     def gram(self) -> Tensor:
         """The products of all outputs of training rows, and then of the direction, with each other (n·k+1, n·k+1)."""
         ...

@@ -6,7 +6,7 @@ resampled gradients; for every audited row a product with those. What a calibrat
 
 from dataclasses import replace
 
-from rue.core.chunks import CHUNK_BYTES
+from rue.core.chunks import CHUNK_BYTES, REREAD_SHARE
 from rue.core.concepts import Solver
 from rue.core.errors import ResourceError
 from rue.core.memory import MOST, OF_SKETCH, SHARE
@@ -103,7 +103,7 @@ def streamed_dual(size: AuditSize, rates: Rates | None, memory: int, streamed: S
     held = size.itemsize * rows * numbers
     passes = max(1.0, 4 * held / memory)
     layers = 0 if rates is None or rates.sketch is None else rates.sketch.held
-    used = max(min(held, memory // 4) + layers, FLOAT * 6 * rows**2) + FLOAT * 2 * rows**2
+    used = max(min(held, memory // 4) + layers, FLOAT * 6 * rows**2) + FLOAT * 2 * rows**2 + streamed.kept * held
     used += 4 * WORKING + LEAN * size.itemsize * size.d
     if rates is None:
         return replace(_exact(StreamedDual(), used, passes, None, None), whole=False)
@@ -111,7 +111,8 @@ def streamed_dual(size: AuditSize, rates: Rates | None, memory: int, streamed: S
     product = numbers * rates.multiplication
     work = EIGEN * rows**3 * rates.multiplication + rows**2 * product / 2 + _solving(size, rows) * rates.multiplication
     fit = rates.bound + streamed.drawn + size.n * (passes * row + 3 * rates.forward) + work
-    again = -(-size.m * FLOAT * size.k * rows // CHUNK_BYTES)  # times that training rows are read for audited ones
+    chunk = max(CHUNK_BYTES, int(REREAD_SHARE * memory))
+    again = 0 if streamed.kept else -(-size.m * FLOAT * size.k * rows // chunk)  # times that training rows are read
     audit = passes * (again * size.n + size.m) * row + size.m * size.k * rows * product
     audit += _audit(size, rows, 0.0, rates)
     return replace(_exact(StreamedDual(), used, passes, fit, audit), whole=False)

@@ -382,12 +382,3 @@ def _each_row(inputs: Inputs) -> Iterator[Inputs]:
     note(len(leaves(inputs)[0]))
     for i in range(len(leaves(inputs)[0])):
         yield take(inputs, slice(i, i + 1))
-
-
-def input_chunks(model: Objective, inputs: Inputs) -> Iterator[Inputs]:
-    """Cut a batch of inputs so that its Jacobian fits in memory."""
-    count = len(leaves(inputs)[0])
-    # two rows, because some models drop the axis of a single row; one row alone is never cut
-    size = chunk_rows(model, outputs(model, take(inputs, slice(0, 2))).shape[1]) if count > 1 else 1
-    for a in range(0, count, size):
-        yield take(inputs, slice(a, a + size))

@@ -27,6 +27,7 @@ class Streaming(NamedTuple):
 
     numbers: int  # of a row and output that are held
     drawn: float  # seconds to find out how every layer is read off
+    kept: bool  # what is held of training rows is kept for audits
 
 
 class Rates(NamedTuple):

@@ -18,7 +18,7 @@ from rue.core.nested import leaves, take
 from rue.core.plan import AuditSize, Plan, Rates, Streaming, Way, planned
 from rue.core.probe import probe
 from rue.core.resample import untouched
-from rue.core.solve.choice import NUMBERS, SMALL, largest_matrix, too_large
+from rue.core.solve.choice import LARGE, NUMBERS, SMALL, largest_matrix, too_large
 from rue.core.solve.dense import Cholesky
 from rue.core.solve.dual import Dual
 from rue.core.solve.sketch import Sketch, affordable
@@ -127,6 +127,9 @@ def _ways(
         limit = MULTIPLICATIONS[core.theta.device.type]
         reason = f"not unasked: {work:.1e} multiplications, more than {limit:.0e}"
         ways = [_unasked(way, reason) if way.solver == StreamedDual() and work > limit else way for way in ways]
+        if size.n * size.k > LARGE and not streamed.kept:
+            reason = "not unasked: the training rows would be read again for every audited batch"
+            ways = [_unasked(way, reason) if way.solver == StreamedDual() else way for way in ways]
     if not too_large(model, rows):
         return ways
     most = largest_matrix(core.theta.device)
@@ -153,5 +156,5 @@ def _streamed(model: Model, rows: Rows, size: AuditSize) -> Streaming | None:
         return None
     start = clock.perf_counter()
     one = torch.ones((), dtype=torch.float64, device=core.theta.device).expand_as(core.theta)
-    numbers = core.gradient_products(rows, one, core.theta).numbers
-    return Streaming(numbers, clock.perf_counter() - start)
+    products = core.gradient_products(rows, one, core.theta)
+    return Streaming(products.numbers, clock.perf_counter() - start, products.keepable)

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rue.core.audited_rows import input_chunks
 from rue.core.concepts import Inputs
-from rue.core.derivatives import input_chunks, outputs
+from rue.core.derivatives import outputs
 from rue.core.model import Model
 from rue.data.opening import input_batches
 from rue.losses import Loss

@@ -31,9 +31,9 @@ FLAT = {  # eigenvalues up to this part of the largest count as zero; gradients 
 class StreamedDual:
     """The exact answer for modules with few rows, whatever their size: gradients are multiplied layer by layer.
 
-    It makes one matrix of all outputs of all training rows, as `Dual` does, but keeps no gradients: for every batch of
-    audited rows the training rows are read again. Penalties may differ between parameters; a damping is then in units
-    of the penalty.
+    It makes one matrix of all outputs of all training rows, as `Dual` does. What gradients are products of is kept
+    where that takes little memory (`GradientProducts.keepable`); else the training rows are read again for every
+    audited batch. Penalties may differ between parameters; a damping is then in units of the penalty.
     """
 
     notices_singular: ClassVar[bool] = True
@@ -85,6 +85,7 @@ def _penalty(core: TrainedObjective) -> tuple[Tensor, float]:
 
 def spanned(products: GradientProducts, data: TrainingSet, dtype: torch.dtype) -> tuple["SpannedCoordinates", Tensor]:
     """The coordinates that the training rows and a direction span, and the direction in them (r,)."""
+    products = products.remembered()
     gram = products.gram()
     size = gram.diagonal().clamp_min(0).sqrt()
     size = torch.where(size > 0, size, 1.0)  # in units in which no row is larger than another

@@ -5,7 +5,7 @@ product of two gradients is that of two pairs of short vectors. All other gradie
 a few columns of a few layers for all rows at once, as many as fit in memory; then follow others, in another turn.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -27,6 +27,8 @@ from rue.models.torch.tried_layers import AGREE
 from rue.models.torch.uses import MORE
 
 SHARE = 0.25  # of the free memory, for the gradients of one turn
+KEPT_SHARE = 1 / 16  # the same, for what an auditor keeps of the training rows,
+KEPT_MOST = 2**30  # but at most so many bytes
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,21 @@ class LayerProducts:
     data: TrainingSet = field(repr=False)
     outputs: int  # k
     piece: int  # rows that are read at once: always as many, so that the gradients of a row are the same bits
+    known: tuple[Held, ...] = field(default=(), repr=False)  # those of all training rows, in one turn; or none
+
+    def remembered(self) -> "LayerProducts":
+        """The same, with the gradients of all training rows kept where they take little memory."""
+        if not self.keepable:
+            return self
+        (turn,) = self._turns(0)
+        return replace(self, known=tuple(self._read(turn, self.data.n, self._training)))
 
     def gram(self) -> Tensor:
         """The products of all outputs of training rows, and then of the direction, with each other (n·k+1, n·k+1)."""
         count = self.data.n * self.outputs
         total = self._zeros(count + 1, count + 1)
         for turn in self._turns(self.data.n):
-            for held in self._read(turn, self.data.n, self._training):
+            for held in self._of_training(turn):
                 held.add(held, total[:count, :count])
                 total[count, :count] += held.along(self._weighed(held.cut, self.direction))
         total[count, count] = (self.metric * self.direction.double().square()).sum()
@@ -55,11 +65,19 @@ class LayerProducts:
     def with_rows(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Products of other rows with training rows and direction (c, k, n·k+1), and within each row (c, k, k)."""
         self.sketch.warn_of_strangers(inputs)
+        rows = len(leaves(inputs)[0])
+        size = self._at_once() if self.known else rows
+        parts = [self._with_some(take(inputs, slice(start, start + size))) for start in range(0, rows, size)]
+        products, within = zip(*parts, strict=True)
+        return (products[0], within[0]) if len(parts) == 1 else (torch.cat(products), torch.cat(within))
+
+    def _with_some(self, inputs: Inputs) -> tuple[Tensor, Tensor]:
         c, k, n = len(leaves(inputs)[0]), self.outputs, self.data.n
         total, own = self._zeros(c * k, n * k + 1), self._zeros(c, k, k)
         for turn in self._turns(n + c):
-            known = self._read(turn, n, self._training)
-            for training, held in zip(known, self._read(turn, c, partial(iter, [inputs])), strict=True):
+            for training, held in zip(
+                self._of_training(turn), self._read(turn, c, partial(iter, [inputs])), strict=True
+            ):
                 held.add(training, total[:, : n * k])
                 total[:, n * k] += held.along(self._weighed(held.cut, self.direction))
                 own += held.within()
@@ -69,10 +87,16 @@ class LayerProducts:
         """The products of v (d,) with all outputs of training rows, Jv, and with the direction (n·k+1,)."""
         total = self._zeros(self.data.n * self.outputs + 1)
         for turn in self._turns(self.data.n):
-            for held in self._read(turn, self.data.n, self._training):
+            for held in self._of_training(turn):
                 total[:-1] += held.along(self._weighed(held.cut, vector))
         total[-1] = (self.metric * self.direction.double() * vector.double()).sum()
         return total
+
+    @property
+    def keepable(self) -> bool:
+        """Whether the gradients of all training rows take little memory."""
+        theta = self.sketch.network.theta
+        return theta.element_size() * self.data.n * self.outputs * self.numbers <= room_to_keep(theta.device)
 
     @property
     def numbers(self) -> int:
@@ -98,10 +122,23 @@ class LayerProducts:
     def _training(self) -> Iterator[Inputs]:
         return (batch.inputs for batch in self.data.batches())
 
+    def _at_once(self) -> int:
+        """How many other rows to read at once in a single turn: whole pieces, in as much memory as may be kept."""
+        theta = self.sketch.network.theta
+        rows = room_to_keep(theta.device) // (theta.element_size() * self.outputs * max(1, self.numbers))
+        return max(1, rows // self.piece) * self.piece
+
+    def _of_training(self, turn: list[Cut]) -> Sequence[Held]:
+        """The gradients of all training rows in every cut of a turn."""
+        return self.known or self._read(turn, self.data.n, self._training)
+
     def _turns(self, rows: int) -> Iterator[list[Cut]]:
         """Cuts of all parameters, in turns whose gradients of so many rows fit in memory."""
+        if self.known:
+            yield [held.cut for held in self.known]
+            return
         theta = self.sketch.network.theta
-        most = int(SHARE * free_bytes(theta.device)) // (theta.element_size() * rows * self.outputs)
+        most = int(SHARE * free_bytes(theta.device)) // (theta.element_size() * max(1, rows) * self.outputs)
         turns: list[list[Cut]] = [[Cut(place, False, slice(0, lengths(place, False)[1])) for place in self.single]]
         left = most
         for place, block in self.sketch.blocks.items():
@@ -159,6 +196,11 @@ class LayerProducts:
         for one in held:
             for output in range(self.outputs):
                 one.keep(rows, output, whole[one.place][:, output, one.cut.columns])
+
+
+def room_to_keep(device: torch.device) -> int:
+    """Bytes that an auditor may keep of the gradients of training rows."""
+    return min(KEPT_MOST, int(KEPT_SHARE * free_bytes(device)))
 
 
 def layer_products(sketch: LayerSketch, data: TrainingSet, metric: Tensor, direction: Tensor) -> LayerProducts:
