@@ -24,6 +24,6 @@ def _at_once(model: Objective, k: int) -> int:
     d, device = model.theta.numel(), model.theta.device
     if model.family.turned:
         return rows_between_readings(k * d, device)
-    if model.few_outputs is None:
+    if not model.family.straight or model.few_outputs is None:  # only sketches follow few outputs
         return chunk_rows(model, k)
     return rows_of(max(min(k, FOLLOWED) * d, COVARIANCES * k**2), device)
