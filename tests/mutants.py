@@ -201,10 +201,6 @@ REASONS: dict[tuple[str, str], str] = {
     ): "A limit of memory.",
     ("calibrate/tempering.py", "while _slope(behind, upper) < 0:"): "Two real numbers are never equal.",
     ("calibrate/variance.py", "noise = noise if noise > 0 else 1.0"): "A unit where every residual is zero.",
-    (
-        "methods/calibrated_spread.py",
-        "same = self.view.inverted.inverse is self.inverse",
-    ): "Computes once more what is known already.",
     ("methods/integrated/mc_dropout.py", "smallest = float((share * error).sum().clamp_min(1e-12).log()) - 10"): (
         "The lower end of an interval that is searched."
     ),

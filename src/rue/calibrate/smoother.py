@@ -59,7 +59,7 @@ class Metric:
 
         Rows of the same `unit` (c,) as the input have κ = 0.
         """
-        square = products(jacobian, self.solved).square().sum((1, 3))
+        square = products(jacobian, self.solved).double().square().sum((1, 3))
         same = None if unit is None else self.unit == unit[:, None]
         return similarity(square, torch.linalg.matrix_norm(own), self.size, same)
 

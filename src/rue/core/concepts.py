@@ -305,8 +305,8 @@ class Inverse(Solving, Protocol):
         """Whether every right-hand side needs its own iterations, so that thousands of them take long."""
         ...
 
-    def root(self) -> Solution | None:
-        """Rows W (r, d) with WᵀW equal to this inverse, and their residual; None where solving is cheaper or surer."""
+    def reach(self, steps: Tensor) -> "Reach":
+        """What it makes of new gradients, beside resampling with the covariance FᵀF for `steps` F (r, d)."""
         ...
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
@@ -315,6 +315,27 @@ class Inverse(Solving, Protocol):
 
     def describe(self) -> Facts:
         """Entries about the solve for an audit's facts."""
+        ...
+
+
+class Reached(NamedTuple):
+    """What inverse curvature and resampling make of some rows' gradients J (c, k, d)."""
+
+    rows: Tensor  # (c, k, r), J in coordinates in which `Reach.steps` has parameter steps
+    leverage: Tensor  # JH̃⁻¹Jᵀ (c, k, k) in float64
+    resampling: Tensor  # JCJᵀ (c, k, k)
+    residual: float  # of the solves, or of what stands for them
+
+
+class Reach(Protocol):
+    """Products of new rows' gradients with matrices that were made once."""
+
+    def __call__(self, jacobian: Tensor) -> Reached:
+        """Both covariances for rows (c, k, d)."""
+        ...
+
+    def steps(self, vectors: Tensor) -> Tensor:
+        """Parameter steps (..., d), such as H̃⁻¹J of training rows, in the coordinates of `Reached.rows`: (..., r)."""
         ...
 
 

@@ -29,7 +29,6 @@ from rue.core.gradient_sums import weighted_gradients
 from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.one_step import left_out as left_out_of
-from rue.core.reach import Reach
 from rue.core.resample import Multinomial, generator
 from rue.core.solve.choice import Inverted, invert
 from rue.core.solve.damping import MeanFraction
@@ -221,9 +220,10 @@ def _spread(
     reach = mean_diagonal(known.rest.left.reach[rows])
     counted = known.weight > 0
     usual = support(reach, view.terms.similarity, known.points[counted], known.evidence.rows.unit.numpy()[counted])
-    same = view.inverted.inverse is inverse
-    damped = None if same else Reach.of(view.inverted.inverse, view.steps)
-    return CalibratedSpread(Reach.of(inverse, plain), damped, view, known, usual, power, weights.values)
+    undamped = inverse.reach(plain)
+    damped = None if view.inverted.inverse is inverse else view.inverted.inverse.reach(view.steps)
+    turned = replace(view.metric, solved=(damped or undamped).steps(view.metric.solved))
+    return CalibratedSpread(undamped, damped, replace(view, metric=turned), known, usual, power, weights.values)
 
 
 def _ranked_rows(view: View, known: CalibrationFacts, power: int, weights: Weights) -> RankedRows:

@@ -15,10 +15,9 @@ from rue.calibrate.left_out_terms import Compared, LeftOutTerms, disagreement, o
 from rue.calibrate.scarcity import Support
 from rue.calibrate.smoother import Metric, smooth
 from rue.core.arrays import Array
-from rue.core.concepts import Inputs, Objective
+from rue.core.concepts import Inputs, Objective, Reach, Reached
 from rue.core.derivatives import jacobian, outputs
 from rue.core.model import Model
-from rue.core.reach import Reach
 from rue.core.solve.choice import Inverted
 from rue.data.features import Standardiser, coordinates
 
@@ -92,7 +91,7 @@ class CalibratedSpread:
 
     reach: Reach = field(repr=False)  # without damping: the scarcity term, and the covariance of `std`
     damped: Reach | None = field(repr=False)  # of the view, for similarity and resampling; None if it is the same
-    view: View = field(repr=False)
+    view: View = field(repr=False)  # its metric in the coordinates of the reach that measures similarity
     known: CalibrationFacts = field(repr=False)
     support: Support = field(repr=False)
     power: int
@@ -100,16 +99,17 @@ class CalibratedSpread:
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """All terms, and the guard for inputs unlike the training rows."""
-        rows = jacobian(model, inputs).double()
+        rows = jacobian(model, inputs)
         predicted = outputs(model, inputs)
-        own, plain, residual = self.reach(rows)
-        damped, resampling = (own, plain) if self.damped is None else self.damped(rows)[:2]
+        reached = self.reach(rows)
+        damped = reached if self.damped is None else self.damped(rows)
+        own = reached.leverage
         points = coordinates(inputs)
-        smoothed, unlike = self._compare(rows, damped, self.known.standardise(points))
+        smoothed, unlike = self._compare(damped, self.known.standardise(points))
         expected = self.known.errors(self.known.standardise(points), predicted.double().cpu().numpy())
         terms = [
             torch.as_tensor(self.known.noise).to(own).expand_as(own),
-            resampling,
+            damped.resampling,
             smoothed,
             error_covariance(torch.as_tensor(expected).to(own), torch.as_tensor(self.known.noise).to(own)),
             self.known.variance * own,
@@ -121,26 +121,27 @@ class CalibratedSpread:
         total = believed + guard
         return Assessment(
             predicted,
-            plain,
+            reached.resampling,
             total - weighed[1],
             score=total.diagonal(dim1=1, dim2=2).sum(1).sqrt(),
-            residual=residual,
+            residual=reached.residual,
             calibrated=CalibratedParts(
                 total, weighed[4] + guard, (unlike | self.support.beyond(mean_diagonal(own))).double()
             ),
         )
 
-    def _compare(self, rows: Tensor, damped: Tensor, points: Array) -> tuple[Tensor, Tensor]:
+    def _compare(self, damped: Reached, points: Array) -> tuple[Tensor, Tensor]:
         """The smoother (c, k, k), and which inputs are unlike the training rows (c,)."""
         smoothing = bool(self.weights[TERMS.index("neighbours")])
         squares = outer(self.view.compared.slope).flatten(1)
         smoothed, unlike = [], []
-        for part in torch.arange(len(rows), device=rows.device).split(self.view.metric.chunk()):
-            kappa = self.view.metric.similarity(rows[part], damped[part])
+        for part in torch.arange(len(damped.rows), device=damped.rows.device).split(self.view.metric.chunk()):
+            kappa = self.view.metric.similarity(damped.rows[part], damped.leverage[part])
             if smoothing:
                 smoothed.append(smooth(kappa, squares, self.view.metric.weight, (self.power,))[0])
             unlike.append(self.support.unlike(kappa, points[part.cpu().numpy()]))
-        return torch.cat(smoothed).view_as(damped) if smoothing else torch.zeros_like(damped), torch.cat(unlike)
+        like = damped.leverage
+        return torch.cat(smoothed).view_as(like) if smoothing else torch.zeros_like(like), torch.cat(unlike)
 
     def _disagreement(self, predicted: Tensor, inputs: Inputs, own: Tensor, unlike: Tensor) -> Tensor:
         """The disagreement with the other model, as a covariance (c, k, k)."""

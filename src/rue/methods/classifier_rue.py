@@ -21,7 +21,6 @@ from rue.core.gradient_sums import weighted_gradients
 from rue.core.influence import pull_root
 from rue.core.model import Model
 from rue.core.nested import leaves
-from rue.core.reach import Reach
 from rue.core.resample import Multinomial, generator
 from rue.data.rows import Rows
 from rue.methods.fitting import Fitting, Refit, fitting
@@ -105,7 +104,7 @@ class ClassifierRUE:
             evidence = fit.evidence(Mixture())
             rest = evidence.rest or rest
             steps, residual, shrinkage, second = self._weighed(fit, decision, evidence, rest)
-        spread = ShrunkMargins(decision, GradientMoves(Reach.of(rest.inverted.inverse, steps)), shrinkage, second)
+        spread = ShrunkMargins(decision, GradientMoves(rest.inverted.inverse.reach(steps)), shrinkage, second)
         facts = {"effective_parameters": rest.effective(fit.data.n)}
         solved = Solved(rest.inverted, rest.objective, residual)
         return self._auditor(fit, evidence, spread, validation, solved, facts)

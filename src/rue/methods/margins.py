@@ -12,11 +12,10 @@ from rue.auditing.assessment import Assessment, ClassShares
 from rue.auditing.held_out import pair
 from rue.calibrate.shrinkage import Shrinkage
 from rue.core.classify import log_likelihood, wrong
-from rue.core.concepts import Decision, Inputs
+from rue.core.concepts import Decision, Inputs, Reach
 from rue.core.derivatives import followed, outputs
 from rue.core.model import Model
 from rue.core.nested import joined, leaves
-from rue.core.reach import Reach
 from rue.data.opening import training_rows
 from rue.methods.resampled import Resampled
 from rue.methods.second_opinion import SecondOpinion
@@ -61,9 +60,9 @@ class GradientMoves:
 
     def __call__(self, model: Model, inputs: Inputs) -> tuple[Tensor, Tensor, float]:
         """Both covariances, and the residual of the solve for the second."""
-        rows = followed(model, inputs).double()
-        scarcity, resampling, residual = self.reach(rows.values)
-        return rows.blocks(resampling)[:], rows.blocks(scarcity)[:], residual
+        rows = followed(model, inputs)
+        reached = self.reach(rows.values)
+        return rows.blocks(reached.resampling)[:], rows.blocks(reached.leverage)[:], reached.residual
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.memory import free_bytes
 from rue.core.progress import track
+from rue.core.reach import solved_reach
 from rue.core.solve.dense import checked
 
 LARGEST = 20_000  # parameters of a layer: a matrix of three gigabytes, factored in minutes on two cores
@@ -62,9 +63,9 @@ class BlockInverse:
         solutions = [block.solve(part) for block, part in self._parts(vectors.double())]
         return Solution(torch.cat([one.vectors for one in solutions], -1), max(one.residual for one in solutions))
 
-    def root(self) -> Solution | None:
-        """None: its blocks are small."""
-        return None
+    def reach(self, steps: Tensor) -> Reach:
+        """By a solve for every row."""
+        return solved_reach(self, steps)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Independent draws for every block."""

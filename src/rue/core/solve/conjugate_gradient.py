@@ -6,8 +6,9 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
+from rue.core.reach import solved_reach
 from rue.core.solve.dense import relative_residual
 from rue.core.solve.nystrom import nystrom
 
@@ -112,9 +113,9 @@ class ConjugateGradientInverse:
             )
         return Solution(state.solved, residual)
 
-    def root(self) -> Solution | None:
-        """None: every row needs its own iterations."""
-        return None
+    def reach(self, steps: Tensor) -> Reach:
+        """By a solve for every row."""
+        return solved_reach(self, steps)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Solve for noise whose covariance is the curvature: the answer has the inverse as its covariance."""

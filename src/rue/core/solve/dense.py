@@ -7,9 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
 from rue.core.memory import free_bytes
+from rue.core.reach import RootReach, solved_reach
 
 CHECKED_ROWS = 8  # about so many rows are checked; a factorisation that is right for them is right for the rest
 TOLERANCE = 1e-6
@@ -96,7 +97,12 @@ class CholeskyInverse:
         )
         return Solution(solution.vectors / self.scale, solution.residual)
 
-    def root(self) -> Solution | None:
+    def reach(self, steps: Tensor) -> Reach:
+        """By its root where that is as exact as a solve."""
+        root = self._root()
+        return solved_reach(self, steps) if root is None else RootReach.of(root, steps)
+
+    def _root(self) -> Solution | None:
         """The inverse of the factor, C⁻¹D⁻¹; None where multiplying back shows that it is less exact than a solve."""
         size = len(self.factor)
         eye = torch.eye(size, dtype=torch.float64, device=self.factor.device)
@@ -159,9 +165,9 @@ class EigenInverse:
             float(self.values[-1]),
         )
 
-    def root(self) -> Solution | None:
-        """None: who wants the spectrum asks for few rows."""
-        return None
+    def reach(self, steps: Tensor) -> Reach:
+        """By a solve for every row: who wants the spectrum asks for few."""
+        return solved_reach(self, steps)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """VΛ^(−½)z has covariance VΛ⁻¹Vᵀ."""

@@ -8,12 +8,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.memory import free_bytes
-from rue.core.solve.dense import checked
+from rue.core.one_step import leverage
+from rue.core.reach import SpanReach, solved_reach
+from rue.core.solve.dense import CHECKED_ROWS, checked
+from rue.core.span import leading, span
 
 SHARE = 0.25  # part of the free memory for the rows of S; if they need more, they are computed again for every solve
+CLOSE = 2e-3  # relative error of leverages along the axes of a span, twice what leaving axes out can cause
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Dual:
         read = _reader(rows, curvature)
         gram = _gram(read, diagonal, curvature.rank)
         gram.diagonal().add_(1.0)
-        return DualInverse(read, diagonal, torch.linalg.cholesky(gram))
+        return DualInverse(read, diagonal, torch.linalg.cholesky(gram), curvature.dtype)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class DualInverse:
     rows: Callable[[], Iterator[Tensor]] = field(repr=False)
     diagonal: Tensor = field(repr=False)  # (d,)
     factor: Tensor = field(repr=False)  # (n·k, n·k)
+    dtype: torch.dtype = field(repr=False)  # of the derivatives
     iterative: ClassVar[bool] = False
 
     def solve(self, vectors: Tensor) -> Solution:
@@ -63,9 +68,20 @@ class DualInverse:
         """An upper bound of ‖SᵀS + D‖: the largest entry of D times the trace of I + SD⁻¹Sᵀ."""
         return float(self.diagonal.max() * self.factor.square().sum())
 
-    def root(self) -> Solution | None:
-        """None: it would be d×d, which the dual form avoids."""
-        return None
+    def reach(self, steps: Tensor) -> Reach:
+        """Along the axes of S where they fit in memory and leverages of some rows are as a solve has them."""
+        found = leading(self.factor)
+        room = SHARE * free_bytes(self.diagonal.device)
+        if found is None or found.vectors.shape[1] * len(self.diagonal) * 8 > room:
+            return solved_reach(self, steps)
+        some = next(iter(self.rows()))
+        some = some[:: max(1, len(some) // CHECKED_ROWS), None]
+        exact, residual = leverage(some, self)
+        for dtype in dict.fromkeys((self.dtype, torch.float64)):  # half as long to read, where that is exact enough
+            reach = SpanReach.of(span(self.rows, self.diagonal, found, dtype), steps, residual)
+            if reach is not None and torch.allclose(reach(some).leverage, exact, rtol=CLOSE):
+                return reach
+        return solved_reach(self, steps)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Solve for noise of covariance SᵀS + D: the answer has covariance (SᵀS + D)⁻¹."""

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from rue.core.chunks import inputs_of
-from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import SettingError
+from rue.core.reach import solved_reach
 from rue.core.solve.eigenbases import curved_rows, positive
 from rue.core.solve.sketch import in_coordinates
 
@@ -61,9 +62,9 @@ class DiagonalInverse:
         """Divide every row of (r, d); exact, so that the residual is zero."""
         return Solution(vectors.double() / self.values, 0.0)
 
-    def root(self) -> Solution | None:
-        """None: its eigenbases are small, and applied one after the other."""
-        return None
+    def reach(self, steps: Tensor) -> Reach:
+        """By a solve for every row."""
+        return solved_reach(self, steps)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Independent draws for every coordinate."""

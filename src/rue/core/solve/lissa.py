@@ -7,10 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, TrainedObjective, TrainingSet
 from rue.core.drawn_rows import DrawnRows
 from rue.core.errors import NotConvergedError, SettingError
 from rue.core.progress import track
+from rue.core.reach import solved_reach
 from rue.core.resample import generator
 from rue.core.solve.conjugate_gradient import curved_noise
 from rue.core.solve.damping import largest_eigenvalue
@@ -104,9 +105,9 @@ class LiSSAInverse:
             )
         return Solution(solved, residual)
 
-    def root(self) -> Solution | None:
-        """None: every row needs its own iterations."""
-        return None
+    def reach(self, steps: Tensor) -> Reach:
+        """By a solve for every row."""
+        return solved_reach(self, steps)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Solve for noise whose covariance is the curvature: the answer has the inverse as its covariance."""

@@ -6,8 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rue.core.concepts import Curvature, Facts, Inverse, Solution, TrainedObjective, TrainingSet
+from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, TrainedObjective, TrainingSet
 from rue.core.errors import NotPositiveDefiniteError
+from rue.core.reach import solved_reach
 from rue.core.solve.dense import checked, damped_matrix
 
 FLAT = 1e-11  # times the largest eigenvalue, for a matrix scaled to a diagonal of ones: below it a direction is flat
@@ -61,9 +62,9 @@ class PseudoInverseAt:
         )
         return Solution(solution.vectors / self.scale, solution.residual)
 
-    def root(self) -> Solution | None:
-        """None: flat directions must be left out of both sides of a solve."""
-        return None
+    def reach(self, steps: Tensor) -> Reach:
+        """By a solve for every row."""
+        return solved_reach(self, steps)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draws that do not move along flat directions."""
