@@ -70,8 +70,8 @@ def solver_of(plan: Plan) -> Solver:
 
 def dense(size: AuditSize, rates: Rates | None, memory: int) -> Way:
     """The whole matrix of the parameters."""
-    kept = _kept(size, size.d, min(MOST, int(SHARE * memory)))
-    passes = 1.0 if kept else 3.0
+    jacobians, kept = _derivatives(size, memory)
+    passes = 1.0 if jacobians else 3.0
     used = _of_matrix(size, size.d) + kept + WORKING + LEAN * size.itemsize * size.d
     if rates is None:
         return _exact(Cholesky(), used, passes, None, None)
@@ -84,16 +84,19 @@ def dense(size: AuditSize, rates: Rates | None, memory: int) -> Way:
 def dual(size: AuditSize, rates: Rates | None, memory: int) -> Way:
     """The matrix of all outputs of all rows."""
     rows, root = size.n * size.k, min(size.units, 2 * size.d)
-    held = FLOAT * rows * size.d
-    passes = 2.0 if held <= memory / 4 else 2.0 + 4 * held / memory
-    kept = _kept(size, size.d, min(MOST, int(SHARE * memory)))
-    used = (1.75 if kept else 1.0) * min(held, memory // 4) + FLOAT * (2 * rows**2 + 4.25 * root * size.d)
-    used += kept + WORKING + LEAN * size.itemsize * size.d
+    held, solved = FLOAT * rows * size.d, FLOAT * 4.25 * root * size.d
+    block = memory / 16  # of the rows that are read again where all of them are too many
+    jacobians, kept = _derivatives(size, memory)
+    if held <= memory / 4:
+        passes, used = 2.0, (1.75 if jacobians else 1.0) * held + solved
+    else:
+        passes, used = 5.5 + held / (2 * block), max(5 * block, 2 * block + solved)
+    used += FLOAT * 2 * rows**2 + kept + WORKING + LEAN * size.itemsize * size.d
     if rates is None:
         return _exact(Dual(), used, passes, None, None)
     work = rows**2 * size.d + rows**3 / 3 + root * (2 * size.d * rows + rows**2)
     fit = rates.bound + size.n * (passes * rates.gradient + 3 * rates.forward) + work * rates.multiplication
-    fit += _written(size, rates)
+    fit += _written(size, rates) * passes / 2
     return _exact(Dual(), used, passes, fit, _audit(size, size.d, rates.gradient, rates))
 
 
@@ -103,7 +106,7 @@ def streamed_dual(size: AuditSize, rates: Rates | None, memory: int, streamed: S
     held = size.itemsize * rows * numbers
     passes = max(1.0, 4 * held / memory)
     layers = 0 if rates is None or rates.sketch is None else rates.sketch.held
-    used = max(min(held, memory // 4) + layers, FLOAT * 6 * rows**2) + FLOAT * 2 * rows**2 + streamed.kept * held
+    used = max(min(held, memory // 4) + layers + FLOAT * 2 * rows**2, FLOAT * 6 * rows**2) + streamed.kept * held
     used += 4 * WORKING + LEAN * size.itemsize * size.d
     if rates is None:
         return replace(_exact(StreamedDual(), used, passes, None, None), whole=False)
@@ -184,6 +187,13 @@ def _kept(size: AuditSize, p: int, room: int) -> int:
     """Bytes of the gradients of all rows, or 0 where they do not fit and are computed again."""
     needed = size.itemsize * size.n * size.k * p
     return needed if needed <= room else 0
+
+
+def _derivatives(size: AuditSize, memory: int) -> tuple[int, int]:
+    """Bytes of the Jacobians of all rows that are kept, and of all derivatives: gradients are where room is left."""
+    room = min(MOST, int(SHARE * memory))
+    jacobians = _kept(size, size.d, room)
+    return jacobians, jacobians + _kept(size._replace(k=1), size.d, room - jacobians)
 
 
 def _of_matrix(size: AuditSize, p: int) -> int:

@@ -146,12 +146,19 @@ def _gram(rows: Callable[[], Iterator[Tensor]], diagonal: Tensor, size: int) -> 
     gram = torch.empty(size, size, dtype=torch.float64, device=diagonal.device)
     top = 0
     for upper in rows():
-        left = 0
-        for lower in rows():
-            if left <= top:
-                part = (upper / diagonal) @ lower.T
-                gram[top : top + len(upper), left : left + len(lower)] = part
-                gram[left : left + len(lower), top : top + len(upper)] = part.T
-            left += len(lower)
-        top += len(upper)
+        bottom, scaled = top + len(upper), upper / diagonal
+        gram[top:bottom, top:bottom] = scaled @ upper.T
+        for before, lower in _before(rows, top):
+            gram[top:bottom, before] = scaled @ lower.T
+            gram[before, top:bottom] = gram[top:bottom, before].T
+        top = bottom
     return gram
+
+
+def _before(rows: Callable[[], Iterator[Tensor]], top: int) -> Iterator[tuple[slice, Tensor]]:
+    """The blocks of rows before a row, and which rows they are; what lies behind them is not read."""
+    start, blocks = 0, rows()
+    while start < top:
+        block = next(blocks)
+        yield slice(start, start + len(block)), block
+        start += len(block)
