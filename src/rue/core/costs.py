@@ -28,7 +28,7 @@ FIXED = 0.15  # seconds
 HANDED = 5  # times that what is held of gradients is written: kept, divided, turned into float64 to be multiplied
 STEPS = 60  # of conjugate gradients; a product with the curvature takes two passes for one output
 SMALLEST = 1024  # coordinates of the leanest sketch
-KEPT = {4096: ".92 to .995", 2048: ".80 to .99", 1024: ".65 to .98"}  # docs/large-networks-figures.md
+KEPT = {8192: ".92 to .98", 4096: ".82 to .995", 2048: ".68 to .99", 1024: "at most .98"}  # large-networks-figures.md
 
 
 def every(
@@ -134,7 +134,7 @@ def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) ->
     few = "" if solver.followed is None else f", followed={solver.followed}"
     name = f"Sketch({solver.size}{few})"
     if solver.followed is not None:
-        keeps = ".76 to .99"
+        keeps = ".67 to .99"
     else:
         keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
     nothing_combined = solver.size >= size.d and solver.followed is None
