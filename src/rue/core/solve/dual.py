@@ -142,15 +142,14 @@ def _gathered(rows: Callable[[], Iterator[Tensor]], limit: int) -> Iterator[Tens
 
 
 def _gram(rows: Callable[[], Iterator[Tensor]], diagonal: Tensor, size: int) -> Tensor:
-    """SD⁻¹Sᵀ by pairs of blocks."""
-    gram = torch.empty(size, size, dtype=torch.float64, device=diagonal.device)
+    """The lower triangle of SD⁻¹Sᵀ, and perhaps more of it, by pairs of blocks."""
+    gram = torch.zeros(size, size, dtype=torch.float64, device=diagonal.device)
     top = 0
     for upper in rows():
         bottom, scaled = top + len(upper), upper / diagonal
         gram[top:bottom, top:bottom] = scaled @ upper.T
         for before, lower in _before(rows, top):
             gram[top:bottom, before] = scaled @ lower.T
-            gram[before, top:bottom] = gram[top:bottom, before].T
         top = bottom
     return gram
 
