@@ -16,7 +16,7 @@ demo: .venv/core  ## train the paper's network on diabetes patients and audit it
 paper: .venv/paper  ## reproduce the paper and what lies beyond, in hours on two cores; goes on where it stopped
 	$(BIN)/rue paper all
 
-test: .venv/dev  ## unit tests and laws, about two minutes on two cores
+test: .venv/dev  ## unit tests and laws, three to four minutes on two cores
 	$(PYTEST) -m 'not slow and not docs and not report and not paper and not training and not engines'
 
 test-docs: .venv/dev  ## examples, what README and documentation say, the demo

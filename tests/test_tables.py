@@ -7,6 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from rue.core import costs
+
 ROOT = Path(__file__).parent.parent
 spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
 tables = importlib.util.module_from_spec(spec)
@@ -62,3 +64,35 @@ def test_a_large_ensemble_keeps_its_promise_and_the_page_says_what_was_measured(
     shown = [f"{fit} s", f"{audit} s", f"{large['peak GiB']} GiB"]
     shown += [f"{exact[name]}".lstrip("0") for name in ("Spearman with exact", "median ratio to exact")]
     assert all(text in page for text in shown)
+
+
+def test_a_plan_says_of_a_sketch_what_the_files_hold():
+    digits = pd.read_csv(ROOT / "docs/scale/fidelity.csv")
+    whole = pd.read_csv(ROOT / "docs/scale/faithful.csv")
+    digits = digits[digits["size"].str.isdigit()].astype({"size": int, "spearman": float})
+    several = pd.concat([digits[digits["followed"] == "all"], whole[whole["audit"] == "l2 stated"]])
+    for size, said in costs.KEPT.items():
+        assert said == _range(several.loc[several["size"] == size, "spearman"])
+    assert _range(digits.loc[digits["followed"] == "4", "spearman"]) == costs.KEPT_OF_FEW
+    assert f"correlation of {costs.KEPT[4096]} with exact" in (ROOT / "docs/large-networks.md").read_text()
+
+
+def _range(found):
+    low, high = (f"{each:.2f}".removeprefix("0") for each in (found.min(), found.max()))
+    return f"{low} to {high}"
+
+
+def test_plans_keep_their_word_as_the_page_says():
+    lines = [json.loads(line) for line in (ROOT / "docs/scale/plans.jsonl").read_text().splitlines()]
+    off = {
+        what: [max(line[f"planned_{what}"] / line[what], line[what] / line[f"planned_{what}"]) for line in lines]
+        for what in ("bytes", "fit_s", "audit_s")
+    }
+    short = [line["planned_bytes"] / line["bytes"] for line in lines]
+    assert len(lines) == 24
+    assert all(0.75 < each < 1.25 for each in short[:12])
+    assert sum(0.75 < each < 1.25 for each in short[12:]) == 11
+    assert round(1 - min(short[12:]), 2) == 0.27
+    assert max(off["fit_s"][:12] + off["audit_s"][:12]) < 1.7
+    assert sorted(round(each, 2) for each in off["fit_s"])[-2:] == [1.85, 2.01]
+    assert max(off["audit_s"]) < 2

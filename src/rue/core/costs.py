@@ -14,7 +14,8 @@ from rue.core.plan import AuditSize, Plan, Rates, Streaming, Way, duration, in_w
 from rue.core.solve.choice import prefers_dual
 from rue.core.solve.conjugate_gradient import ConjugateGradient
 from rue.core.solve.dense import Cholesky
-from rue.core.solve.dual import Dual
+from rue.core.solve.dual import BLOCKS, Dual
+from rue.core.solve.dual import SHARE as OF_DUAL
 from rue.core.solve.projection import Projection
 from rue.core.solve.sketch import Sketch, down_from
 from rue.core.solve.streamed_dual import StreamedDual
@@ -28,7 +29,8 @@ FIXED = 0.15  # seconds
 HANDED = 5  # times that what is held of gradients is written: kept, divided, turned into float64 to be multiplied
 STEPS = 60  # of conjugate gradients; a product with the curvature takes two passes for one output
 SMALLEST = 1024  # coordinates of the leanest sketch
-KEPT = {8192: ".92 to .98", 4096: ".82 to .995", 2048: ".68 to .99", 1024: "at most .98"}  # large-networks-figures.md
+KEPT = {8192: ".92 to .98", 4096: ".82 to 1.00", 2048: ".68 to 1.00", 1024: ".68 to .98"}  # docs/scale, l2 stated
+KEPT_OF_FEW = ".67 to .99"  # where few classes are followed
 
 
 def every(
@@ -85,11 +87,12 @@ def dual(size: AuditSize, rates: Rates | None, memory: int) -> Way:
     """The matrix of all outputs of all rows."""
     rows, root = size.n * size.k, min(size.units, 2 * size.d)
     held, solved = FLOAT * rows * size.d, FLOAT * 4.25 * root * size.d
-    block = memory / 16  # of the rows that are read again where all of them are too many
+    room = OF_DUAL * memory
     jacobians, kept = _derivatives(size, memory)
-    if held <= memory / 4:
+    if held <= room:
         passes, used = 2.0, (1.75 if jacobians else 1.0) * held + solved
     else:
+        block = room / BLOCKS
         passes, used = 5.5 + held / (2 * block), max(5 * block, 2 * block + solved)
     used += FLOAT * 2 * rows**2 + kept + WORKING + LEAN * size.itemsize * size.d
     if rates is None:
@@ -133,10 +136,8 @@ def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) ->
     used = kept + WORKING + max(matrix, layers) + LEAN * size.itemsize * size.d
     few = "" if solver.followed is None else f", followed={solver.followed}"
     name = f"Sketch({solver.size}{few})"
-    if solver.followed is not None:
-        keeps = ".67 to .99"
-    else:
-        keeps = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
+    kept_by_all = next((words for known, words in KEPT.items() if solver.size >= known), "below .9")
+    keeps = kept_by_all if solver.followed is None else KEPT_OF_FEW
     nothing_combined = solver.size >= size.d and solver.followed is None
     answer = "exact: nothing is combined" if nothing_combined else f"correlation {keeps} with exact ranks"
     if rates is None or rates.sketch is None:

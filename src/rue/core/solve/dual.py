@@ -17,6 +17,7 @@ from rue.core.solve.dense import CHECKED_ROWS, checked
 from rue.core.span import leading, span
 
 SHARE = 0.25  # part of the free memory for the rows of S; if they need more, they are computed again for every solve
+BLOCKS = 4  # of rows in that part: two are multiplied, and one of them is copied to be divided and one to be joined
 CLOSE = 2e-3  # relative error of leverages along the axes of a span, twice what leaving axes out can cause
 
 
@@ -126,7 +127,7 @@ def _reader(rows: Callable[[], Iterator[Tensor]], curvature: Curvature) -> Calla
     """Keep the rows if they fit in memory, else compute them again for every solve, in blocks as large as fit."""
     room = int(SHARE * free_bytes(curvature.device))
     if curvature.rank * curvature.size * 8 > room:
-        return partial(_gathered, rows, room // 4)
+        return partial(_gathered, rows, room // BLOCKS)
     return [torch.cat(list(rows()))].__iter__
 
 
