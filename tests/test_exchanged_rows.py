@@ -144,3 +144,10 @@ def test_a_penalty_that_is_searched_in_other_coordinates_warns(method):
     model = rue.wrap(Divided().double().eval(), loss=nn.CrossEntropyLoss(reduction="sum"))
     with pytest.warns(rue.errors.RueWarning, match="no l2 is stated"):
         method(solver=rue.solve.StreamedDual()).fit(model, (X, y))
+
+
+def test_a_stated_penalty_that_is_searched_all_the_same_warns():
+    torch.manual_seed(0)
+    model = rue.wrap(Divided().double().eval(), loss=nn.CrossEntropyLoss(reduction="sum"), l2=0.5)  # not trained
+    with pytest.warns(rue.errors.RueWarning, match="not at rest under the l2 that is stated, so that a penalty is"):
+        rue.ClassifierRUE(solver=rue.solve.StreamedDual()).fit(model, (X, y))

@@ -12,7 +12,10 @@ import rue
 from rue.core import costs, memory
 from rue.core.plan import AuditSize, Rates, planned
 from rue.core.solve.choice import beyond
-from rue.core.solve.sketch import affordable_size
+from rue.core.solve.dual import Dual
+from rue.core.solve.projection import Projection
+from rue.core.solve.sketch import Sketch, affordable_size
+from rue.core.solve.streamed_dual import StreamedDual
 from sketch_cases import Packed, made
 
 SIZE = AuditSize(n=500, units=500, d=3_000, k=2, m=100, itemsize=4, largest=8_000)
@@ -226,3 +229,21 @@ def test_a_sketch_that_combines_nothing_is_called_exact():
 def test_what_is_too_large_depends_on_the_machine(device, count, d, exact, size):
     assert beyond(count, d, torch.device(device)) != exact
     assert affordable_size(count, d, torch.device(device)) == size
+
+
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_a_penalty_that_couples_parameters_leaves_what_can_take_it(monkeypatch):
+    monkeypatch.setattr("rue.core.solve.choice.LARGE", 300)
+    net, X = nn.Sequential(nn.Linear(4, 40), nn.Tanh(), nn.Linear(40, 3)).eval(), torch.randn(120, 4)
+
+    def coupling(parameters):
+        return 0.1 * sum(v.sum() for v in parameters.values()) ** 2 + 0.1 * sum(
+            v.square().sum() for v in parameters.values()
+        )
+
+    model, y = rue.wrap(net, loss="squared_error", penalty=coupling), torch.randn(120, 3)
+    plan = rue.plan(model, (X, y))
+    assert plan.chosen.solver == Projection()
+    assert not any(isinstance(way.solver, Sketch | StreamedDual) for way in plan.ways)
+    assert next(way for way in plan.ways if way.solver == Dual()).refused == "the penalty couples parameters"
+    assert rue.LinearRUE().fit(model, (X, y)).audit(X[:3]).std.shape == (3, 3)

@@ -10,6 +10,7 @@ import torch
 
 from rue.core import costs
 from rue.core.concepts import Solver, TrainedObjective, TrainingSet
+from rue.core.curvature import penalty_diagonal
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, SettingError
 from rue.core.memory import free_bytes
@@ -117,9 +118,12 @@ def _ways(
 ) -> list[Way]:
     """Exact ways first, those that are too slow unasked marked so; then approximations, the most faithful first."""
     core: TrainedObjective = model.objective
-    largest = None if core.sketched is None else affordable(core, size.n, size.k)
+    couples = _penalty_couples(core)
+    largest = None if couples or core.sketched is None else affordable(core, size.n, size.k)
     every = costs.every(size, room, rates, largest, streamed)
     ways = [replace(costs.limited(way, room, time), row_by_row=_looped(way, rates)) for way in every]
+    if couples:
+        ways = [replace(way, refused="the penalty couples parameters") if way.solver == Dual() else way for way in ways]
     if time is not None:
         return ways
     if streamed is not None:
@@ -137,6 +141,11 @@ def _ways(
     return [_unasked(way, reason) if way.whole else way for way in ways]
 
 
+def _penalty_couples(core: TrainedObjective) -> bool:
+    """Whether the penalty's curvature is not diagonal, which dual forms and sketches ask for."""
+    return core.stated and core.ridge is None and penalty_diagonal(core) is None
+
+
 def _looped(way: Way, rates: Rates | None) -> bool:
     """Whether a probe saw gradients taken row by row."""
     if rates is None:
@@ -152,7 +161,13 @@ def _streamed(model: Model, rows: Rows, size: AuditSize) -> Streaming | None:
     """What it takes to multiply gradients layer by layer; None where that cannot be, or the matrix is too large."""
     count, core = size.n * size.k, model.objective
     most = largest_matrix(core.theta.device)
-    if core.gradient_products is None or core.family.coupled or size.d <= most or count > most:
+    if (
+        core.gradient_products is None
+        or core.family.coupled
+        or size.d <= most
+        or count > most
+        or _penalty_couples(core)
+    ):
         return None
     start = clock.perf_counter()
     one = torch.ones((), dtype=torch.float64, device=core.theta.device).expand_as(core.theta)
