@@ -114,7 +114,7 @@ EQUIVALENT: tuple[tuple[str, str, str, str], ...] = (
     ),
     ("core/solve/dense.py", "residual <= TOLERANCE", "<", "two real numbers are never equal"),
     ("core/solve/dual.py", "curvature.rank * curvature.size * 8 > room", ">=", "an estimate of memory"),
-    ("core/solve/dual.py", "room // 4", "5", "the size of a block"),
+    ("core/solve/dual.py", "BLOCKS = 4", "5", "the size of a block"),
     ("core/solve/dual.py", "+ block.nbytes > limit", "-", "the size of a block"),
     ("core/one_step.py", "count = data.n * outputs(", "/", "an estimate of memory"),
     ("core/one_step.py", "COPIES * 8 * count", "/|9", "an estimate of memory"),

@@ -93,6 +93,7 @@ def test_the_same_seed_gives_the_same_bits_and_a_size_below_two_is_refused():
 
 
 @pytest.mark.filterwarnings("ignore:the damping .* follows from:rue.errors.RueWarning")  # as it is meant here
+@pytest.mark.filterwarnings("ignore:the network is not at rest:rue.errors.RueWarning")  # nor is it here
 def test_every_closed_form_works_on_a_projected_model():
     case = cases.CASES["softplus"]()
     for method in (rue.CalibratedRUE(solver=Projection(12)), rue.Laplace(linearised=True, solver=Projection(12))):

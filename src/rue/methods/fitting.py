@@ -126,17 +126,21 @@ class Fitting:
     def warn_of_metric(self) -> None:
         """Warn where a penalty will be searched in coordinates that weigh the parameters otherwise than they do."""
         settings = self.settings
-        if not self.model.objective.stated and settings.damping is None and settings.curvature is not None:
+        searched = settings.damping is None and settings.curvature is not None
+        if self._elsewhere and searched and not self.model.objective.stated:
             self._warn_of_search("no l2 is stated", "give rue.wrap the l2 of training where its size matters")
 
     def _warn_of_search(self, why: str, then: str) -> None:
-        """Warn, in other coordinates than the parameters, that a penalty is searched in them."""
-        if self.model.family.projected or self.model.family.turned:
-            self._warn(
-                f"{why}, so that a penalty is searched, in the {self.model.theta.numel()} coordinates of "
-                f"{self.solver!r}: it weighs parameters otherwise than an exact solve does, and std may differ from "
-                f"an exact one by a factor; {then}"
-            )
+        self._warn(
+            f"{why}, so that a penalty is searched, in the {self.model.theta.numel()} coordinates of {self.solver!r}: "
+            "it weighs parameters otherwise than an exact solve does, and std may differ from an exact one by a "
+            f"factor; {then}"
+        )
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether the model is seen in other coordinates than its parameters."""
+        return self.model.family.projected or self.model.family.turned
 
     def warn_of_sketch(self, solved: Solved) -> None:
         """Warn where a sketch keeps too little of the rows, or follows too few classes."""
@@ -172,7 +176,7 @@ class Fitting:
         evidence = chosen.gather(self.model, self.data, own, seed, training)
         damped = None if evidence.rest is None else evidence.rest.inverted.damped.warning
         self._warn(damped)
-        if self.model.objective.stated and "tangent_penalty" in evidence.facts:
+        if self._elsewhere and "tangent_penalty" in evidence.facts and self.model.objective.stated:
             self._warn_of_search(
                 "the network is not at rest under the l2 that is stated",
                 "train on to its minimum, or take rue.LinearRUE, which believes it, where its size matters",
