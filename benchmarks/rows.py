@@ -244,7 +244,7 @@ def plot() -> None:
     import matplotlib.pyplot as plt
 
     lines = list(csv.DictReader((FOLDER / "growth.csv").open()))
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
     for column, axis, label in (("fit_s", axes[0], "seconds of a fit"), ("more_gib", axes[1], "GiB beyond inputs")):
         for method, marker in zip(METHODS, "os", strict=True):
             for device in sorted({line["device"] for line in lines}):
@@ -260,7 +260,7 @@ def plot() -> None:
         axis.set(xscale="log", xlabel="training rows", ylabel=label)
         axis.grid(alpha=0.3)
     axes[0].set_yscale("log")
-    axes[0].legend(fontsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     figure.savefig(FOLDER / "growth.png", dpi=150)
 
 

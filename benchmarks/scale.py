@@ -163,14 +163,17 @@ def measured(name: str, count: int | None, method: str, size: int | None) -> dic
     X, y = case.rows(count)
     epoch = epoch_seconds(network, X, y, case.batch)
     network.eval()
+    model = rue.wrap(network, loss=nn.CrossEntropyLoss(), **({} if method != "linear" else {"l2": 1e-4}))
+    audited = min(count, 5_000)
+    planned = _planned(model, X, y, audited) if method == "linear" and size is None else {}
+    before = 0
     if DEVICE == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    model = rue.wrap(network, loss=nn.CrossEntropyLoss(), **({} if method != "linear" else {"l2": 1e-4}))
+        before = torch.cuda.memory_allocated()
     solver = {} if size is None else {"solver": rue.solve.Sketch(size)}
     chosen = rue.LinearRUE(**solver) if method == "linear" else rue.ClassifierRUE(**solver)
     fit, auditor = timed(lambda: chosen.fit(model, (X, y)))
-    audited = min(count, 5_000)
     audit, result = timed(lambda: auditor.audit(X[:audited]))
     return {
         "case": name,
@@ -183,12 +186,28 @@ def measured(name: str, count: int | None, method: str, size: int | None) -> dic
         "audit_epochs": audit / epoch * count / audited,
         "audit_rows_per_s": audited / audit,
         "memory_gib": torch.cuda.max_memory_allocated() / 2**30 if DEVICE == "cuda" else None,
+        "more_gib": (torch.cuda.max_memory_allocated() - before) / 2**30 if DEVICE == "cuda" else None,
+        "audit_s": audit,
+        **planned,
         "coordinates": result.facts.get("projected_to"),
         "read_off_layers": result.facts.get("read_off_layers"),
         "whole_gradients": result.facts.get("whole_gradients"),
         "device": torch.cuda.get_device_name() if DEVICE == "cuda" else platform.machine(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
+    }
+
+
+def _planned(model: rue.Model, X: Tensor, y: Tensor, audited: int) -> dict[str, Any]:
+    """What a plan says of this case, and how long it takes to say so."""
+    planning, plan = timed(lambda: rue.plan(model, (X, y), inputs=X[:audited]))
+    assert plan.chosen is not None, plan
+    return {
+        "planned": plan.chosen.name,
+        "planning_s": planning,
+        "planned_fit_s": plan.chosen.seconds_fit,
+        "planned_audit_s": plan.chosen.seconds_audit,
+        "planned_gib": plan.chosen.bytes / 2**30,
     }
 
 

@@ -120,6 +120,28 @@ def plans() -> str:
     return "\n".join(lines) + "\n"
 
 
+def plans_gpu() -> str:
+    """The same on a GPU, from what costs were measured with."""
+    lines = [
+        "| network | way | memory, GiB | planned over measured | fit, s | planned over measured | audit, s "
+        "| planned over measured | planning, s |",
+        "|" + "---|" * 9,
+    ]
+    for text in (DOCS / "scale/costs.jsonl").read_text().splitlines():
+        row = json.loads(text)
+        if "planned" not in row:
+            continue
+        memory, fit, audit = (
+            row[f"planned_{planned}"] / row[measured]
+            for planned, measured in (("gib", "more_gib"), ("fit_s", "fit_s"), ("audit_s", "audit_s"))
+        )
+        lines.append(
+            f"| {CASES[row['case']]} | `{row['planned']}` | {row['more_gib']:.2g} | {memory:.2f} | {row['fit_s']:.2g} | "
+            f"{fit:.2f} | {row['audit_s']:.2g} | {audit:.2f} | {row['planning_s']:.2g} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def rivals() -> str:
     """What other libraries took in epochs, or why they did not end, beneath our own lines of the same networks."""
     lines = [
@@ -173,6 +195,7 @@ TABLES = {  # page, name: what makes the table
     ("models.md", "estimators"): lambda: plain("models/estimators.csv"),
     ("large-networks-figures.md", "costs"): costs,
     ("large-networks-figures.md", "plans"): plans,
+    ("large-networks-figures.md", "plans on a GPU"): plans_gpu,
     ("large-networks-figures.md", "precision"): lambda: plain("scale/precision.csv"),
     ("large-networks-figures.md", "faithful"): faithful,
     ("large-networks-figures.md", "rivals"): rivals,

@@ -19,7 +19,9 @@ from rue.core.solve.streamed_dual import StreamedDual
 from sketch_cases import Packed, made
 
 SIZE = AuditSize(n=500, units=500, d=3_000, k=2, m=100, itemsize=4, largest=8_000)
-RATES = Rates(bound=0.1, forward=1e-5, gradient=1e-4, looped=False, multiplication=1e-10, number=1e-9, sketch=None)
+RATES = Rates(
+    bound=0.1, forward=1e-5, gradient=1e-4, looped=False, multiplication=1e-10, number=1e-9, passing=0, sketch=None
+)
 
 
 def problem(width, n, k=1, l2=0.1):

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -96,3 +97,26 @@ def test_plans_keep_their_word_as_the_page_says():
     assert max(off["fit_s"][:12] + off["audit_s"][:12]) < 1.7
     assert sorted(round(each, 2) for each in off["fit_s"])[-2:] == [1.85, 2.01]
     assert max(off["audit_s"]) < 2
+
+
+def test_large_networks_cost_what_the_pages_say():
+    lines = [json.loads(line) for line in (ROOT / "docs/scale/costs.jsonl").read_text().splitlines()]
+    linear = {line["case"]: line for line in lines if line["method"] == "linear"}
+    resnets = [linear["resnet10"], linear["resnet100"]]
+    assert [round(line["fit_epochs"], 1) for line in resnets] == [2.0, 1.9]
+    assert all(line["fit_epochs"] < 2 and line["audit_epochs"] < 4 for line in resnets)
+    assert all(linear[name]["fit_epochs"] < 1 for name in ("gpt2", "lora"))
+    assert min(line["fit_s"] for line in lines if line["case"] == "small" and line["method"] == "default") < 5
+    for line in linear.values():
+        assert 0.75 < line["planned_gib"] / line["more_gib"] < 1.25
+        for what in ("fit_s", "audit_s"):
+            assert 0.5 < line[f"planned_{what}"] / line[what] < 2
+
+
+def test_seconds_grow_with_rows_as_the_page_says():
+    found = pd.read_csv(ROOT / "docs/rows/growth.csv")
+    for _, part in found.groupby(["method", "parameters", "device"]):
+        seconds = part.set_index("rows")["fit_s"]
+        assert math.log10(seconds[1_000_000] / seconds[100_000]) < 1.1
+    default = found[(found["method"] == "default") & (found["rows"] == 1_000_000)]
+    assert (default["fit_s"] < 120).all()

@@ -126,10 +126,10 @@ def streamed_dual(size: AuditSize, rates: Rates | None, memory: int, streamed: S
 
 def sketch(size: AuditSize, rates: Rates | None, memory: int, solver: Sketch) -> Way:
     """The matrix of a few coordinates."""
-    p = min(solver.size, size.d)
-    kept = _kept(size._replace(k=solver.followed or size.k), p, int(OF_SKETCH * memory))
+    p, size = min(solver.size, size.d), size._replace(k=solver.followed or size.k)
+    kept = _kept(size, p, int(OF_SKETCH * memory))
     passes = 1.0 if kept else 4.0
-    layers = 0 if rates is None or rates.sketch is None else rates.sketch.held
+    layers = 0 if rates is None or rates.sketch is None else max(rates.sketch.held, rates.passing)
     rows = size.n * size.k
     few_rows = FLOAT * (1.75 * rows * p + 2 * rows**2 + 4.25 * size.units * p)  # the dual form in the coordinates
     matrix = int(few_rows) if prefers_dual(p, rows, size.largest) else _of_matrix(size, p)

@@ -39,6 +39,7 @@ class Rates(NamedTuple):
     looped: bool  # gradients are taken row by row
     multiplication: float  # one multiplication and addition in a large product of matrices, float64
     number: float  # one float64 number in new memory
+    passing: int  # bytes of the hidden layers of a batch in a forward pass on a GPU; 0 on a CPU, which cuts batches
     sketch: "SketchRates | None"  # None where none can be made
 
 
