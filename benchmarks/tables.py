@@ -136,8 +136,8 @@ def plans_gpu() -> str:
             for planned, measured in (("gib", "more_gib"), ("fit_s", "fit_s"), ("audit_s", "audit_s"))
         )
         lines.append(
-            f"| {CASES[row['case']]} | `{row['planned']}` | {row['more_gib']:.2g} | {memory:.2f} | {row['fit_s']:.2g} | "
-            f"{fit:.2f} | {row['audit_s']:.2g} | {audit:.2f} | {row['planning_s']:.2g} |"
+            f"| {CASES[row['case']]} | `{row['planned']}` | {row['more_gib']:.2g} | {memory:.2f} "
+            f"| {row['fit_s']:.2g} | {fit:.2f} | {row['audit_s']:.2g} | {audit:.2f} | {row['planning_s']:.2g} |"
         )
     return "\n".join(lines) + "\n"
 
