@@ -56,6 +56,9 @@ def test_few_rows_of_a_network_whose_gradients_are_too_many_are_solved_exactly(m
     assert plan.chosen.name == "StreamedDual()"
     assert plan.chosen.answer == "exact"
     assert rue.LinearRUE().fit(model, (X, y)).facts["coordinates"] <= 60 * 3 + 1 + 3
+    unstated = rue.plan(problem(100, 60, 3, l2=None)[0], (X, y))
+    assert unstated.chosen.name.startswith("Sketch")
+    assert "no l2 is stated" in next(way.refused for way in unstated.ways if way.name == "StreamedDual()")
     monkeypatch.setattr("rue.methods.planning.MULTIPLICATIONS", {"cpu": 1e6})
     slow = rue.plan(model, (X, y))
     assert slow.chosen.name.startswith("Sketch")

@@ -204,6 +204,21 @@ def test_without_a_stated_penalty_one_that_the_parameters_rest_under_is_found():
     np.testing.assert_allclose(streamed.covariance, plain.covariance, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+def test_labels_that_were_learnt_by_heart_are_not_taken_for_left_out_predictions():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(20, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 1))
+    X, noise = torch.randn(150, 20), 0.5
+    y = X[:, 0] + noise * torch.randn(len(X))
+    search = torch.optim.AdamW(net.parameters(), 1e-3)
+    for _ in range(300):
+        search.zero_grad()
+        nn.functional.mse_loss(net(X)[:, 0], y).backward()
+        search.step()
+    audit = rue.CalibratedRUE(solver=SOLVER).fit(rue.wrap(net, loss="squared_error"), (X, y)).audit(torch.randn(50, 20))
+    assert audit.total_std.mean() > 0.8 * noise
+
+
 @pytest.mark.parametrize("method", [rue.LinearRUE, rue.ClassifierRUE])
 @pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
 def test_explanations_name_the_same_rows_with_the_same_effects(method, monkeypatch):

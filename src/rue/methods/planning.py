@@ -126,6 +126,9 @@ def _ways(
         ways = [replace(way, refused="the penalty couples parameters") if way.solver == Dual() else way for way in ways]
     if time is not None:
         return ways
+    if streamed is not None and not core.stated:
+        reason = "not unasked: a penalty is searched where no l2 is stated, and this one weighs all parameters alike"
+        ways = [_unasked(way, reason) if way.solver == StreamedDual() else way for way in ways]
     if streamed is not None:
         work = (size.n * size.k) ** 2 * streamed.numbers
         limit = MULTIPLICATIONS[core.theta.device.type]

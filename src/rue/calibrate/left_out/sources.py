@@ -254,7 +254,7 @@ def _mixed(model: Model, data: Rows, own: Own, seed: int, why: str) -> Evidence:
     first, second = rest.left.prediction, kernel.prediction
     best = share_of_first(decision, first, second, targets, rows.weight.to(first.device))
     alone, judged = (_evidence("witness", why, rest, each, rows, None, {}).loss for each in (first, second))
-    poor = judged > MUCH * alone
+    poor = judged > MUCH * alone and not model.family.turned  # there it remembers labels, under a penalty alike for all
     share = best if poor else min(best, max(0.0, 1 - LEAK * effective_share(rest)))
     prediction = mixed(decision, first, second, share)
     honest = Mixed(OfTangent(tangent.model), kernel.says, share, decision)
