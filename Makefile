@@ -67,6 +67,7 @@ bench-models: .venv/dev  ## audits of many outputs, large tree ensembles and eve
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/many_outputs.py
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/trees.py --threads 2
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimators.py
+	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/tables.py
 
 bench-scale: .venv/dev  ## large networks: what sketches keep, and what they cost in epochs (on a GPU where there is one)

@@ -123,3 +123,19 @@ def test_a_report_is_made_of_a_model_on_a_gpu():
     model = rue.wrap(copy.deepcopy(case.module).to("cuda"), loss=case.loss, l2=case.l2)
     made = rue.report(rue.CalibratedRUE().fit(model, (case.X, case.y)), case.X_new)
     assert made.document["predictions"]["count"] == len(case.X_new)
+
+
+@pytest.mark.parametrize("method", ["LinearRUE", "CalibratedRUE", "RUE"])
+def test_a_stored_audit_gives_the_same_bits_on_a_gpu_and_nearly_the_same_on_a_cpu(method, tmp_path):
+    case = cases.CASES["softplus"]()
+    there = rue.wrap(copy.deepcopy(case.module).to("cuda"), loss=case.loss, l2=case.l2)
+    auditor = METHODS[method]().fit(there, (case.X, case.y))
+    auditor.save(tmp_path / "a.rue")
+    score = auditor.audit(case.X_new).score
+    np.testing.assert_array_equal(rue.load(tmp_path / "a.rue", there).audit(case.X_new).score, score)
+    here = rue.wrap(case.module, loss=case.loss, l2=case.l2)
+    np.testing.assert_allclose(rue.load(tmp_path / "a.rue", here).audit(case.X_new).score, score, rtol=1e-5)
+    plain = rue.LinearRUE().fit(here, (case.X, case.y))
+    plain.save(tmp_path / "b.rue")
+    with pytest.raises(rue.errors.DeviceError, match="cpu"):
+        rue.load(tmp_path / "b.rue", there)

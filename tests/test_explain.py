@@ -19,6 +19,7 @@ from sklearn.svm import SVR, LinearSVC
 
 import rue
 from cases import CASES
+from rue.calibrate.array_forest import ArrayForest
 from rue.core.errors import DataError, InputError, SettingError
 from rue.explain import explainer as explain
 
@@ -428,16 +429,19 @@ def test_what_cannot_be_explained_is_refused_with_words():
 
 
 def beside(model, targets, monkeypatch):
-    """The lens of an audit of a black box, its forest, and how often each row is in each tree (T, n)."""
+    """The lens of an audit of a black box, how often each row is in each tree (T, n), and the forest."""
     for name in ("TREES", "FEWEST"):
         monkeypatch.setattr(f"rue.calibrate.left_out.forest.{name}", 12)
+    grown, read = [], ArrayForest.of
+    monkeypatch.setattr(ArrayForest, "of", lambda each: grown.append(each) or read(each))
     auditor = rue.methods.best_method(rue.wrap(model)).fit(rue.wrap(model), (X, targets), refit=False)
     lens = auditor.trained.lens
     witness = lens.leaves.witness
     bags = np.empty((12, 120))
-    for t, drawn in enumerate(witness.forest.estimators_samples_):
+    forest = next(each for each in grown if len(each.estimators_) == 12)
+    for t, drawn in enumerate(forest.estimators_samples_):
         bags[t, witness.place] = np.bincount(drawn, minlength=120)
-    return auditor, lens, bags
+    return auditor, lens, bags, forest
 
 
 def standard(rows):
@@ -448,8 +452,8 @@ def standard(rows):
 def test_a_black_box_is_explained_by_the_rows_in_the_leaves_of_the_forest_beside_it(kind, monkeypatch):
     targets = y if kind == "numbers" else (y > 120).map({True: "ill", False: "well"})
     model = (SVR() if kind == "numbers" else KNeighborsClassifier()).fit(X, targets)
-    auditor, lens, bags = beside(model, targets, monkeypatch)
-    forest, k = lens.leaves.witness.forest, 1 if kind == "numbers" else 2
+    auditor, lens, bags, forest = beside(model, targets, monkeypatch)
+    k = 1 if kind == "numbers" else 2
     Y = y.to_numpy()[:, None] if kind == "numbers" else np.column_stack([targets == "ill", targets == "well"])
     leaf, at = forest.apply(standard(X)), forest.apply(standard(NEW))
     same = leaf[None] == at[:, None]  # (m, n, T)

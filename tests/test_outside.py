@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rue
+from rue.calibrate.array_forest import ArrayForest
 from rue.calibrate.left_out import Folds, ForestWitness, Influence, KernelWitness, Linearised, Mixture, Witnesses
 from rue.calibrate.shrinkage import best_temperature
 from rue.core.derivatives import outputs
@@ -139,11 +140,13 @@ def test_witnesses_are_not_those_who_are_audited():
     assert np.median(np.abs(worse.score - good.score)[usual]) < 0.05 * good.score.mean()
 
 
-def test_left_out_rows_of_a_forest_are_those_of_trees_that_have_not_drawn_them():
+def test_left_out_rows_of_a_forest_are_those_of_trees_that_have_not_drawn_them(monkeypatch):
+    grown, read = [], ArrayForest.of
+    monkeypatch.setattr(ArrayForest, "of", lambda each: grown.append(each) or read(each))
     data = problem(n=80)
     rows, model = training_rows((data.X, data.y), rue.wrap(Box()))
     found = ForestWitness().gather(model, rows, None, 0)
-    forest = found.honest.forest
+    (forest,) = grown
     order = np.lexsort(np.hstack([Standardiser.of(data.X)(data.X), np.ones((80, 1))]).T)
     points = Standardiser.of(data.X)(data.X)[order].astype(np.float32)
     expected = np.empty(80)

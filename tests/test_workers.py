@@ -116,7 +116,7 @@ def test_rows_are_sent_without_their_values_and_opened_again():
     net, X, y = fitted(n=9000)
     rows, _ = training_rows((X, y), rue.wrap(net, loss="squared_error"))
     sent = rows.elsewhere()
-    with pytest.raises(rue.errors.DataError, match="very same data"):
+    with pytest.raises(rue.errors.DataError, match="very same rows"):
         next(sent.batches())
     again = opened(sent, (X, y))
     torch.testing.assert_close(next(again.batches()).inputs, next(rows.batches()).inputs)

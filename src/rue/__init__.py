@@ -13,6 +13,7 @@ from rue import calibrate, checks, evaluate, losses, plots, policy
 from rue.auditing.auditor import Auditor
 from rue.auditing.intervals import Interval
 from rue.auditing.result import Audit
+from rue.auditing.storage import load
 from rue.calibrate import left_out
 from rue.calibrate.left_out import EvidenceRule
 from rue.calibrate.penalty import choose_penalty
@@ -86,6 +87,7 @@ __all__ = [
     "evaluate",
     "integrated",
     "left_out",
+    "load",
     "losses",
     "plan",
     "plots",

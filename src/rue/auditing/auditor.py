@@ -23,6 +23,7 @@ from rue.auditing.predictive import Predictive
 from rue.auditing.respond import responded
 from rue.auditing.result import Audit
 from rue.auditing.spread import Spread
+from rue.auditing.storage import save
 from rue.auditing.trained import Trained
 from rue.checks.asked import asked
 from rue.checks.check import CheckUp
@@ -33,23 +34,25 @@ from rue.core.audited_rows import input_chunks
 from rue.core.classify import averaged, epistemic, flip_probability, probability
 from rue.core.concepts import Decision, Facts, Inputs
 from rue.core.derivatives import outputs
-from rue.core.errors import DataError, InputError, ModelError, RueError, RueWarning, SettingError
+from rue.core.errors import DataError, InputError, RueError, RueWarning, SettingError
 from rue.core.memory import audited_kept, derivatives_kept
 from rue.core.model import Model
-from rue.core.nested import leaves
 from rue.core.progress import track
 from rue.core.resample import untouched
 from rue.core.row_order import refuse_another_order
+from rue.core.stored import storable
 from rue.data.opening import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
 from rue.explain.target import explained_number
+from rue.models.admission import described, shapes
 from rue.models.answers import check_answers
 
 Predict = Callable[[Model, Inputs], Tensor]
 """Predictions (c, k) of networks that a method trained itself."""
 
 
+@storable
 @dataclass(frozen=True, eq=False)  # arrays inside: equal is what is the same object
 class Auditor:
     """A fitted method: hand it inputs and it returns an Audit."""
@@ -66,6 +69,7 @@ class Auditor:
     meaning: Meaning = field(default_factory=Meaning, repr=False)  # of its numbers, for reports
     stopped_by: Any = field(default=None, repr=False)  # validation rows, which set the scale already
     fitted_: ClassVar[bool] = True  # MAPIE looks for this attribute on a fitted estimator
+    save = save
 
     @property
     def own_networks(self) -> bool:
@@ -112,8 +116,9 @@ class Auditor:
         for text in strange:
             warnings.warn(text, RueWarning, stacklevel=4)
         facts["warnings"] = (*self.facts["warnings"], *doubts, *strange)
-        kind = self._kind(collected, predicted, inputs)
-        return Audit(self.method, _squeezed(predicted), score, facts, spread, **kind)
+        return Audit(
+            self.method, _squeezed(predicted), score, facts, spread, **self._kind(collected, predicted, inputs)
+        )
 
     def _kind(self, collected: Collected, outputs: Array, inputs: Any) -> "_Kind":
         decision = self.model.family.decision
@@ -327,23 +332,12 @@ class Auditor:
 
     def _chunks(self, inputs: Any) -> Any:
         for batch in input_batches(inputs, self.model):
-            try:
+            with described(f"the model could not take inputs of {shapes(batch)}"):
                 yield from input_chunks(self.model, batch)
-            except (RuntimeError, TypeError, IndexError) as error:
-                shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves(batch))
-                raise ModelError(
-                    f"the model could not take inputs of shape {shapes}: {error}; give inputs as in training"
-                ) from error
 
     def _assess(self, inputs: Inputs) -> Assessment:
-        try:
-            with audited_kept(inputs):
-                assessment = self.assess(self.model, inputs)
-        except (RuntimeError, TypeError, IndexError) as error:
-            shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves(inputs))
-            raise ModelError(
-                f"the model could not take inputs of shape {shapes}: {error}; give inputs as in training"
-            ) from error
+        with described(f"the model could not take inputs of {shapes(inputs)}"), audited_kept(inputs):
+            assessment = self.assess(self.model, inputs)
         if not bool(torch.isfinite(assessment.prediction).all()):
             raise DataError("the model returns NaN or infinite predictions for some of these inputs; check them")
         decision = self.model.family.decision

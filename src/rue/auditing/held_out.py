@@ -14,12 +14,14 @@ from rue.calibrate.variance import negative_log_density
 from rue.core.arrays import Array, Labels
 from rue.core.errors import DataError, NumericalError, ShapeError
 from rue.core.guarantee import Guarantee
+from rue.core.stored import storable
 
 WORTH = 100  # number of validation rows that count as much as the calibration on training rows
 FEWEST = 2  # minimum number of validation rows
 RANGE = log(1e6)  # largest absolute logarithm of the factor in the search
 
 
+@storable
 @dataclass(frozen=True)
 class HeldOut:
     """The factor of all predictive variances, and the scores |error| / spread of each output."""
@@ -38,6 +40,7 @@ class HeldOut:
         return Interval(prediction - reach * spread, prediction + reach * spread, guarantee)
 
 
+@storable
 @dataclass(frozen=True)
 class HeldOutClasses:
     """The scores 1 − probability of the true class (Sadinle, Lei and Wasserman, 2019)."""

@@ -24,7 +24,7 @@ LOOKED_AT = 2  # training rows that a model is asked for again in every audit, w
 def refuse_another_model(model: Model, data: Rows) -> None:
     """Raise if a model that is known by its predictions says other things of training rows than it did."""
     X = data.source.X
-    if model.family.gradients or model.estimator is None or isinstance(X, list | tuple):
+    if X is None or model.family.gradients or model.estimator is None or isinstance(X, list | tuple):
         return
     now = outputs(model, model.read(X.iloc[:LOOKED_AT] if hasattr(X, "iloc") else X[:LOOKED_AT]))
     before = outputs(model, next(data.batches()).inputs)[:LOOKED_AT]

@@ -8,7 +8,10 @@ the logits.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rue.core.stored import storable
 
+
+@storable
 class ScoreMeaning(NamedTuple):
     """The meaning of the score."""
 
@@ -16,6 +19,7 @@ class ScoreMeaning(NamedTuple):
     does_not_say: str
 
 
+@storable
 class SpreadMeaning(NamedTuple):
     """The meaning of the standard deviation, and of the numbers derived from it for classes."""
 
@@ -27,6 +31,7 @@ class SpreadMeaning(NamedTuple):
     probability: str = "Of the predicted class, averaged over the spread of the logits."
 
 
+@storable
 @dataclass(frozen=True)
 class Meaning:
     """The words of reports about a method; reports use general words for parts that are None."""

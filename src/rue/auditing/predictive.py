@@ -19,11 +19,13 @@ from rue.core.concepts import Inputs
 from rue.core.model import Model
 from rue.core.progress import track
 from rue.core.resample import untouched
+from rue.core.stored import storable
 
 Again = Callable[[Array], Iterator[tuple[slice, Inputs]]]
 """Reads the audited inputs again; raises if their predictions are not these (m, k)."""
 
 
+@storable
 @dataclass(frozen=True)
 class Predictive:
     """Residual noise, tails, and the rows that intervals are computed from."""

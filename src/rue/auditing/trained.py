@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from rue.calibrate.left_out.evidence import Source
 from rue.core.concepts import CurvatureRule, Objective, Resampler
 from rue.core.solve.choice import Inverted
+from rue.core.stored import storable
 from rue.data.cells import SeenCells
 from rue.data.rows import Rows
 from rue.explain.lens import Lens
 from rue.models.trees.leaf_influence import SampledTrees
 
 
+@storable
 @dataclass(frozen=True)
 class Solved:
     """The linear systems of a fit: the factored curvature of an objective whose gradient is zero."""
@@ -20,6 +22,7 @@ class Solved:
     residual: float | None = None  # the largest relative one; None where nothing is solved before an audit
 
 
+@storable
 @dataclass(frozen=True)
 class Trained:
     """The training rows, and what a method made of them."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.arrays import Array, Whole
+from rue.core.stored import storable
 
 Single = NDArray[np.float32]
 
@@ -19,6 +20,7 @@ WALKERS = 2**15  # rows times trees that are walked together: their arrays stay 
 CROWD = 2  # walkers that have arrived are taken out where so many times fewer would go on
 
 
+@storable
 @dataclass(frozen=True)
 class ArrayForest:
     """The nodes of all trees, one tree after the other. The right child is the node after the left one.

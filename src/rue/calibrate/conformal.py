@@ -14,6 +14,7 @@ from rue.core.arrays import Array, Labels
 from rue.core.errors import DataError, SettingError, ShapeError
 from rue.core.guarantee import Guarantee
 from rue.core.settings import check_level
+from rue.core.stored import storable
 
 SHOWN = 5  # labels named in a sentence; the others are counted
 
@@ -29,6 +30,7 @@ INTERVAL = Region("interval", "infinite")
 CLASS_SET = Region("set", "of all classes")
 
 
+@storable
 @dataclass(frozen=True)
 class HeldOutScores:
     """Scores (c,) = |error| / spread of c rows that neither model nor spread was fitted to, and their groups (c,)."""

@@ -12,10 +12,12 @@ from rue.calibrate.left_out.evidence import Evidence
 from rue.calibrate.left_out.refits import Refits
 from rue.core.arrays import Array
 from rue.core.guarantee import Guarantee
+from rue.core.stored import storable
 
 BLOCK = 2**22  # pairs of a new and a training row in memory at once
 
 
+@storable
 @dataclass(frozen=True)
 class CVPlus:
     """The copies, and the absolute errors of their predictions for the rows they were not trained on."""

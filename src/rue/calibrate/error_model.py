@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rue.calibrate.array_forest import ArrayForest
 from rue.core.arrays import Array
+from rue.core.stored import storable
 
 TREES = 300
 LEAF = 10  # minimum number of rows in a leaf
@@ -37,6 +38,7 @@ def columns(values: Any) -> Array:
     return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
 
 
+@storable
 @dataclass(frozen=True)
 class ErrorModel:
     """Predicts squared errors at inputs, and holds out-of-bag predictions for the training rows.

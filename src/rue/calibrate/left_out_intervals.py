@@ -19,12 +19,14 @@ from rue.core.errors import SettingError
 from rue.core.guarantee import Guarantee
 from rue.core.model import Model
 from rue.core.one_step import leverage
+from rue.core.stored import storable_rows
 
 BLOCK = 2**22  # pairs of a new and a training row in memory at once
 
 Ends = tuple[Array, Array]
 
 
+@storable_rows
 @dataclass(frozen=True)
 class LeftOutRows:
     """s training rows: how the parameters change without them, and how well the other rows predict them."""
@@ -87,6 +89,7 @@ class LeftOutRows:
             yield rows, every[rows]
 
 
+@storable_rows
 @dataclass(frozen=True)
 class RankedRows:
     """Intervals from the ranks of |left-out residual| / spread over s training rows."""

@@ -12,9 +12,11 @@ from rue.calibrate.smoother import POWERS, Metric, smooth
 from rue.core.arrays import Array
 from rue.core.concepts import Objective, Resampler
 from rue.core.derivatives import jacobian_batches
+from rue.core.stored import storable_rows
 from rue.data.rows import Rows
 
 
+@storable_rows
 @dataclass(frozen=True)
 class LeftOutTerms:
     """The terms at s training rows, without the unit of each row."""
@@ -24,6 +26,7 @@ class LeftOutTerms:
     similarity: Tensor = field(repr=False)  # (s,), the largest κ to a row of another unit
 
 
+@storable_rows
 @dataclass(frozen=True)
 class Compared:
     """The rows that inputs are compared with, and how each is predicted without its unit."""
@@ -34,6 +37,7 @@ class Compared:
     turn: Tensor = field(repr=False)  # (n, k, k), which maps JH̃⁻¹ to that without the unit
 
 
+@storable_rows
 @dataclass(frozen=True)
 class WholeMoves:
     """How all training rows move the parameters."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.arrays import Array, Whole
+from rue.core.stored import storable, storable_rows
 
 Whether = NDArray[np.bool_]
 
@@ -18,6 +19,7 @@ FEATURES = 1000  # number of columns up to which values of single features are c
 ROUNDING = 1e-5  # in standard deviations of a feature: values this close are equal
 
 
+@storable_rows
 @dataclass(frozen=True)
 class SeenValues:
     """The values of single features among the training rows."""
@@ -30,6 +32,7 @@ class SeenValues:
         return np.asarray((_distances(self.sorted, points) > self.distance).any(axis=1))
 
 
+@storable
 @dataclass(frozen=True)
 class Support:
     """The range of the training rows: limits that 99 of 100 of them keep when they are left out."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from rue.core.arrays import Array
 from rue.core.classify import averaged, log_likelihood
 from rue.core.concepts import Decision
+from rue.core.stored import storable
 
 LOWEST = 0.25  # smallest part of the best single squared temperature: small samples would become overconfident
 RANGE = 1e4  # squared temperatures are searched between 1/RANGE and RANGE
@@ -17,6 +18,7 @@ FLAT = 1e-9  # nats per row: a smaller difference counts as none
 SPREAD = (1.0, 0.05)  # initial weights of resampling and scarcity
 
 
+@storable
 class Shrinkage(NamedTuple):
     """Margins are divided by the square root of unit + π/8 (resampling · RUE + scarcity · JH⁻¹Jᵀ)."""
 

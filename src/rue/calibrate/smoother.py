@@ -15,6 +15,7 @@ from rue.core.concepts import Inverse, Objective, TrainingSet
 from rue.core.derivatives import jacobian_batches, outputs
 from rue.core.errors import SettingError
 from rue.core.memory import free_bytes
+from rue.core.stored import storable
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 COPIES = 3  # of the solved rows that are in memory at once during the solve
@@ -44,6 +45,7 @@ def similarity(square: Tensor, size: Tensor, others: Tensor, same: Tensor | None
     return kappa if same is None else torch.where(same, 0.0, kappa)
 
 
+@storable
 @dataclass(frozen=True)
 class Metric:
     """The training rows in the metric of the inverse curvature, to compare inputs with."""

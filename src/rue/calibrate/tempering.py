@@ -9,8 +9,10 @@ from torch import Tensor
 
 from rue.core.arrays import Array
 from rue.core.errors import DataError, ShapeError
+from rue.core.stored import storable
 
 
+@storable
 @dataclass(frozen=True)
 class Temperature:
     """Logits are divided by `value`; above one the classifier was overconfident. The predicted class stays the same."""

@@ -7,12 +7,14 @@ from math import inf, isinf
 import numpy as np
 
 from rue.core.arrays import Array
+from rue.core.stored import storable
 
 DEGREES = (3.0, 4.0, 5.0, 7.0, 10.0, 20.0, inf)  # degrees of freedom that are tried; infinite is Gaussian
 TINY = 1e-9  # smallest variance, as a part of the mean squared residual
 NOTHING = 1e-14  # a term whose mean is below this part of it counts as zero
 
 
+@storable
 @dataclass(frozen=True)
 class Weights:
     """Non-negative weights (t,) of t terms, the degrees of freedom, and the mean negative log likelihood reached."""

@@ -16,6 +16,7 @@ from rue.core.family import Decision as Decision
 from rue.core.family import Family as Family
 from rue.core.family import Link as Link
 from rue.core.followed import Followed
+from rue.core.stored import storable
 
 Inputs = Any  # a tensor, or a tuple, list or dict of tensors
 Facts = dict[str, Any]
@@ -356,6 +357,7 @@ class Solver(Protocol):
         ...
 
 
+@storable
 class Damped(NamedTuple):
     """A damping, the reason for it, and a warning for the user if there is one."""
 
@@ -372,6 +374,7 @@ class Damping(Protocol):
         ...
 
 
+@storable
 class WeightCovariance(NamedTuple):
     """Cov[w] = scale · (I − shared · 11ᵀ/u)."""
 

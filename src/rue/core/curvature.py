@@ -14,12 +14,14 @@ from rue.core.errors import DerivativeError, NotPositiveDefiniteError
 from rue.core.products import VECTORS, gauss_newton_product, hessian_product, penalty_product
 from rue.core.progress import track
 from rue.core.resample import generator
+from rue.core.stored import storable
 from rue.core.sums import summed
 
 ASYMMETRY = {torch.float32: 1e-3, torch.float64: 1e-6}  # relative to the largest entry; more is not rounding error
 PROBES = 64  # random sign vectors for the trace: a relative error of a few per cent, enough to choose a damping
 
 
+@storable
 @dataclass(frozen=True)
 class GaussNewton:
     """Σᵢ JᵢᵀΛᵢJᵢ + ∇²R: positive semi-definite for a convex loss, and equal to the Hessian at a perfect fit."""
@@ -29,6 +31,7 @@ class GaussNewton:
         return GaussNewtonAt(model, data)
 
 
+@storable
 @dataclass(frozen=True)
 class Hessian:
     """∇²J(θ̂). It need not be positive definite if training stopped early."""
@@ -80,6 +83,7 @@ class _CurvatureAt:
         return penalty_diagonal(self.model)
 
 
+@storable
 @dataclass(frozen=True)
 class GaussNewtonAt(_CurvatureAt):
     """The Gauss–Newton matrix of one model on one training set."""
@@ -145,6 +149,7 @@ def _parts(model: Objective, data: TrainingSet) -> Iterator[tuple[Tensor, Tensor
         yield followed.values.double(), followed.among(curved)
 
 
+@storable
 @dataclass(frozen=True)
 class HessianAt(_CurvatureAt):
     """The Hessian of one model on one training set."""

@@ -8,10 +8,12 @@ from torch import Tensor
 
 from rue.core.concepts import Batch, TrainingSet
 from rue.core.nested import take
+from rue.core.stored import storable
 
 EVENLY = 0.1  # part of the rows that is drawn whatever their scores, so that no weight exceeds ten times the usual one
 
 
+@storable
 @dataclass(frozen=True)
 class DrawnRows:
     """Rows of another training set, in its order; each is a resampling unit."""

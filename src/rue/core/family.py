@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from rue.core.stored import storable
+
 Decision = Literal["largest", "signs", "ordered", "shares"]
 """How outputs become classes. "largest": the largest of k logits wins. "signs": each logit decides a yes-or-no label.
 "ordered": the class is the number of ordered logits above zero. "shares": the largest of k probabilities wins."""
@@ -12,6 +14,7 @@ Link = Literal["identity", "log"]
 """How a prediction follows from an output: it is the output itself, or its exponential (the output is its log)."""
 
 
+@storable
 @dataclass(frozen=True)
 class Family:
     """The meaning of a model's outputs, and how the model was trained."""

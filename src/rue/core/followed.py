@@ -6,7 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rue.core.stored import storable
 
+
+@storable
 @dataclass(frozen=True)
 class Followed:
     """The Jacobian (c, f, d) of the outputs of each row that are followed; where `at` is None, of all k in order.
@@ -54,6 +57,7 @@ class Followed:
         return OutputBlocks(matrices, self.at, self.k, beside)
 
 
+@storable
 @dataclass(frozen=True)
 class OutputBlocks:
     """Matrices (c, k, k) of pairs of outputs, of which only those of followed outputs are kept.

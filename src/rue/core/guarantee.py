@@ -2,10 +2,13 @@
 
 from typing import Literal
 
+from rue.core.stored import storable
+
 Promise = Literal["guaranteed", "approximate", "none"]
 """Proven under the assumptions that the sentence names; close to the level in experiments; or no promise."""
 
 
+@storable
 class Guarantee(str):
     """A sentence for people. Code reads `promise` or `holds`, never the words.
 

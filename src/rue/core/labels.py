@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rue.core.errors import DataError, ShapeError
+from rue.core.stored import storable
 
 SHOWN = 8  # a message names at most so many classes
 
 
+@storable
 def label_codes(labels: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     """The positions (n,) of labels among the classes.
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from rue.core.checkpoint import restored
 from rue.core.concepts import Batch, Inputs, Objective, Predictor, TrainingSet
 from rue.core.nested import leaves
+from rue.core.stored import storable
 
 UNKNOWN = 2**33  # bytes assumed where the system does not report its memory
 MOST = 2**30  # limit of the cache in bytes for one fit on a CPU
@@ -83,6 +84,7 @@ def audited_kept(inputs: Inputs) -> Iterator[None]:
         _audited.reset(token)
 
 
+@storable
 class SampleOf(NamedTuple):
     """All training rows, and which of them are the rows of a sample."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from numpy.typing import NDArray
 from torch import Tensor
@@ -24,14 +24,31 @@ from rue.core.coordinates import Coordinates, CurvedRows
 from rue.core.errors import ModelError, SettingError
 from rue.core.followed import Followed
 from rue.core.schema import Schema
+from rue.core.stored import storable
 
 Batches = Callable[["Model"], Iterator[Batch]]
 """A function that reads all training rows with a model, batch by batch."""
+
+
+@runtime_checkable
+class SettledCore(Protocol):
+    """A core that data completes, which tells by what."""
+
+    @property
+    def settled(self) -> Facts:
+        """Plain numbers."""
+        ...
+
+    def settled_again(self, **numbers: Any) -> Core:
+        """The core completed by these."""
+        ...
+
 
 Settle = Callable[[Any, Inputs, float, Callable[[Any], Iterator[Batch]] | None], Core]
 """Completes a core from data: takes the core, a first batch, the sum of the weights and a pass over all rows."""
 
 
+@storable
 @dataclass(frozen=True)
 class Model:
     """What `rue.wrap` returns: a core with its boundary.
@@ -149,6 +166,16 @@ class Model:
             return self
         passes = None if batches is None else lambda core: batches(replace(self, core=core))
         return replace(self, core=self.settle(self.core, inputs, total_weight, passes))
+
+    @property
+    def settled(self) -> Facts:
+        """What data settled, in plain numbers: `settled_again` takes them on another machine, without the data."""
+        core = self.behind or self.core
+        return core.settled if isinstance(core, SettledCore) else {}
+
+    def settled_again(self, numbers: Facts) -> "Model":
+        """The model completed by these numbers instead of by data."""
+        return replace(self, core=self.core.settled_again(**numbers)) if isinstance(self.core, SettledCore) else self
 
     def seen_by(self, solver: Solver, data: TrainingSet, diagonal: bool = False) -> "Model":
         """The model in the coordinates the solver works in; unchanged if the model has no objective.

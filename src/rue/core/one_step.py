@@ -15,12 +15,14 @@ from rue.core.errors import ModelError, NumericalError, SettingError
 from rue.core.followed import Followed, OutputBlocks
 from rue.core.memory import free_bytes
 from rue.core.nested import take
+from rue.core.stored import storable
 
 COPIES = 4  # of all Jacobians that are in memory at once when groups are left out
 Sole = Literal["refuse", "first order"]
 CLOSE = 1e-8  # a leverage this close to one: without the row the model is not determined
 
 
+@storable
 @dataclass(frozen=True)
 class LeftOut:
     """Every training row with its own unit left out: an approximation, exact for a linear model with squared error.

@@ -11,8 +11,10 @@ from torch import Tensor
 from rue.core.concepts import Reach, Reached, Solution, Solving
 from rue.core.one_step import leverage
 from rue.core.span import Span
+from rue.core.stored import storable
 
 
+@storable
 @dataclass(frozen=True)
 class SolvedReach:
     """By a solve for every row."""
@@ -32,6 +34,7 @@ class SolvedReach:
         return vectors
 
 
+@storable
 @dataclass(frozen=True)
 class RootReach:
     """By one matrix V with H̃⁻¹ = VᵀV and C = VᵀΛV."""
@@ -58,6 +61,7 @@ class RootReach:
         return vectors
 
 
+@storable
 @dataclass(frozen=True)
 class SpanReach:
     """By the axes of a span: leverages are exact to one part in a thousand."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rue.core.concepts import Resampler, WeightCovariance
 from rue.core.process import filters_kept, surely
+from rue.core.stored import storable
 
 
 def generator(seed: int) -> torch.Generator:
@@ -58,6 +59,7 @@ def untouched() -> Iterator[None]:
         surely(restore)
 
 
+@storable
 @dataclass(frozen=True)
 class Multinomial:
     """Efron's bootstrap: u units drawn with replacement (Algorithm 1, line 7)."""
@@ -78,6 +80,7 @@ class Multinomial:
         return 1.0
 
 
+@storable
 @dataclass(frozen=True)
 class BayesianBootstrap:
     """Rubin's bootstrap: u times a flat Dirichlet draw, so that no unit is ever left out."""
@@ -96,6 +99,7 @@ class BayesianBootstrap:
         return 1.0
 
 
+@storable
 @dataclass(frozen=True)
 class Poisson:
     """Independent Poisson counts: the size of the training set varies too."""
@@ -113,6 +117,7 @@ class Poisson:
         return 1.0
 
 
+@storable
 @dataclass(frozen=True)
 class Jackknife:
     """One unit left out at a time; with fewer members than units, a random choice of units."""

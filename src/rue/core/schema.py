@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rue.core.errors import DataError
+from rue.core.stored import storable
 
 ColumnKind = Literal["numbers", "categories", "text", "times", "nothing"]
 """The kind of a column's values; "nothing" where all of them are missing."""
@@ -17,6 +18,7 @@ SHOWN = 5  # names in a message
 MISSING = {"", "NA", "N/A", "NaN", "nan", "None", "null"}  # texts for a missing category, unless it is one
 
 
+@storable
 @dataclass(frozen=True)
 class TableColumn:
     """The name, the kind of values and the categories of a column, in the order of their codes."""
@@ -26,6 +28,7 @@ class TableColumn:
     levels: tuple[Any, ...] | None = field(default=None, repr=False)
 
 
+@storable
 @dataclass(frozen=True)
 class Schema:
     """The columns of the training table, or only their names where no more is known.

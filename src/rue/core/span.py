@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rue.core.resample import generator
+from rue.core.stored import storable
 
 FLAT = 1e-3  # eigenvalues σ below which axes are left out: leverages are exact to one part in a thousand
 WHOLE = 2_500  # rows of a matrix up to which all its eigenvalues are computed
@@ -25,6 +26,7 @@ MORE = 256  # axes that are added to hold them, at most
 PROBES = 8  # vectors, multiplied so often as well, that the largest eigenvalue left out is measured with
 
 
+@storable
 class Projected(NamedTuple):
     """What a span sees of the gradients of some rows."""
 
@@ -32,6 +34,7 @@ class Projected(NamedTuple):
     beside: Tensor  # (c, k, k), products of what is left
 
 
+@storable
 @dataclass(frozen=True)
 class Span:
     """Axes Q (q, d) of the gradients in the metric of D, QQᵀ = I."""
@@ -72,6 +75,7 @@ class Span:
         return (vectors / self.scale.square()) @ self.axes.double().T
 
 
+@storable
 class Leading(NamedTuple):
     """The eigenvalues σ above the limit."""
 

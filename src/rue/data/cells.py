@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rue.core.stored import storable
+
 SHOWN = 3  # columns that a sentence names
 WORDS = 1000  # a column with more different words than this is free text
 
 
+@storable
 @dataclass(frozen=True)
 class SeenCells:
     """The columns of a training table without a gap, and the words of those that hold words."""

@@ -12,11 +12,13 @@ from rue.core.arrays import Array
 from rue.core.concepts import LEVELS, POINTS, Inputs, TrainingSet
 from rue.core.errors import ShapeError
 from rue.core.nested import leaves
+from rue.core.stored import storable
 
 ROUNDING = 1e-7  # of a column's mean: a smaller deviation is that of a constant, by its sums of squares
 LEVELS_KEPT = 10  # most frequent levels of a category that get a column; the others have zeros in all of them
 
 
+@storable
 @dataclass(frozen=True)
 class Standardiser:
     """Mean and standard deviation of the columns of the training rows; a constant column is only centred.

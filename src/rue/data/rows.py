@@ -16,6 +16,7 @@ from rue.core.memory import SampleOf, reading
 from rue.core.model import Model
 from rue.core.nested import leaves, take
 from rue.core.resample import generator
+from rue.core.stored import storable
 from rue.data.raw_print import raw_print, sums_of_rows
 
 SAMPLE = 20_000  # rows that are left out and compared with, where there are more; docs/rows.md has what that costs
@@ -24,6 +25,7 @@ ReadBatches = Callable[[Model, range], Iterator[tuple[Inputs, Any]]]
 """Reads inputs and targets of a range of batches, as a model takes them."""
 
 
+@storable
 @dataclass(frozen=True, eq=False)  # arrays inside: equal is what is the same object
 class Data:
     """Training rows with an optional weight for each and the group (patient, site, sequence) it belongs to.
@@ -39,6 +41,7 @@ class Data:
     group: Any = None
 
 
+@storable
 @dataclass(frozen=True)
 class Rows:
     """The training rows, read by a model."""
@@ -117,8 +120,16 @@ class Rows:
         """The same rows without their values, to be sent to another process, which opens them itself."""
         return replace(self, read=_unread, source=Data(None), prints={})
 
+    def uncounted(self) -> "Rows":
+        """The same without what is said of single rows: how many there were is left."""
+        nothing = torch.zeros(0)
+        rows = replace(self, ids=nothing, weight=nothing, unit=nothing, cuts=(), given=0)
+        return rows if self.sample_of is None else replace(rows, sample_of=None)
+
     def refuse_changed_source(self) -> None:
         """Raise if the user's arrays were changed: their values are shown beside influences of those before."""
+        if self.source.X is None:
+            _unread(self.reader, range(0))
         if raw_print(self.source.X, self.source.y) != self.given:
             raise _changed("training rows")
 
@@ -134,10 +145,15 @@ def some_units(data: TrainingSet, most: int, seed: int) -> Tensor:
     return drawn[data.unit]
 
 
+@storable
 def _unread(reader: Model, numbers: range) -> Iterator[tuple[Inputs, Any]]:  # noqa: ARG001  as the others
-    raise DataError("these rows were sent without their values; open the very same data there first")
+    raise DataError(
+        "these training rows were kept without their values, which explanations, checks and held-out rows are compared "
+        "with; hand rue.load(path, model, data=(X, y)) the very same rows"
+    )
 
 
+@storable
 @dataclass(frozen=True)
 class RowBlock:
     """Some batches of training rows, whose rows keep their numbers."""

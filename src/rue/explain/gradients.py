@@ -16,6 +16,7 @@ from rue.core.influence import Meat
 from rue.core.nested import take
 from rue.core.one_step import LeftOut, left_out, leverage, step_without
 from rue.core.resample import generator
+from rue.core.stored import storable
 from rue.data.rows import Rows, sample_numbers
 from rue.explain.lens import ALL, MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows
@@ -23,6 +24,7 @@ from rue.explain.misfit import ROWS, usual_rows
 HELD = 2**24  # entries of Jacobians in memory at once
 
 
+@storable
 @dataclass(frozen=True)
 class GradientLens:
     """Computes a(x, xᵢ) = J(x) H̃⁻¹ J(xᵢ)ᵀ for each batch of inputs, without storing anything of size n×d."""

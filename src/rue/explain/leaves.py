@@ -11,12 +11,14 @@ from torch import Tensor
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Resampler
 from rue.core.resample import generator
+from rue.core.stored import storable_rows
 from rue.data.rows import Rows, sample_numbers
 from rue.explain.lens import MODEL, Sight, Usual, of_output
 from rue.explain.misfit import ROWS, usual_rows
 from rue.models.trees.leaf_influence import LeafInfluence, averaging
 
 
+@storable_rows
 @dataclass(frozen=True)
 class LeafLens:
     """A prediction is a weighted mean of training targets: aᵢ(x) is the weight of row i in it, and k = aᵢ².

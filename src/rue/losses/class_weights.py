@@ -10,6 +10,7 @@ from torch.nn.functional import one_hot
 
 from rue.core.concepts import Family
 from rue.core.errors import ShapeError
+from rue.core.stored import storable
 from rue.losses.loss import Loss, diagonal, whole
 
 
@@ -24,11 +25,13 @@ def row_weighted(loss: Loss) -> Loss:
     return replace(loss, value=partial(_weighted, loss), hessian=partial(_weighted_hessian, loss), fit_targets=None)
 
 
+@storable
 def _weighted(loss: Loss, outputs: Tensor, targets: Any) -> Tensor:
     target, weight = _pair(targets)
     return weight * loss.value(outputs, target)
 
 
+@storable
 def _weighted_hessian(loss: Loss, outputs: Tensor, targets: Any) -> Tensor:
     assert loss.hessian is not None
     target, weight = _pair(targets)
@@ -50,11 +53,13 @@ def one_vs_rest(loss: Loss) -> Loss:
     return Loss(f"one_vs_rest({loss.name})", value, family, whole, hessian)
 
 
+@storable
 def _each_class(loss: Loss, outputs: Tensor, targets: Any) -> Tensor:
     yes, weight = _yes_and_weight(outputs, targets)
     return (weight * loss.value(outputs.reshape(-1, 1), yes.reshape(-1, 1)).view_as(outputs)).sum(-1)
 
 
+@storable
 def _each_class_hessian(loss: Loss, outputs: Tensor, targets: Any) -> Tensor:
     assert loss.hessian is not None
     yes, weight = _yes_and_weight(outputs, targets)

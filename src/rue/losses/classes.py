@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid, softplus
 
 from rue.core.concepts import Family
 from rue.core.errors import DataError, SettingError, ShapeError
+from rue.core.stored import storable
 from rue.losses.loss import Loss, diagonal, like_outputs, one_tensor, whole, within
 
 
@@ -31,15 +32,18 @@ def bernoulli(pos_weight: float | Sequence[float] = 1.0) -> Loss:
     return Loss("bernoulli", value, Family(decision="signs"), fit_targets, hessian)
 
 
+@storable
 def _yes_or_no(outputs: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
     return (weight.to(outputs) * targets * softplus(-outputs) + (1 - targets) * softplus(outputs)).sum(-1)
 
 
+@storable
 def _yes_or_no_hessian(outputs: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
     share = torch.sigmoid(outputs)
     return diagonal((weight.to(outputs) * targets + 1 - targets) * share * (1 - share))
 
 
+@storable
 def _shares_of_yes(targets: Any, k: int, weight: Tensor) -> Tensor:
     fitted = like_outputs(targets, k)
     if weight.numel() not in (1, k):
@@ -67,6 +71,7 @@ def cross_entropy(label_smoothing: float = 0.0, class_weight: Sequence[float] | 
     return Loss("cross_entropy", rule.value, Family(decision="largest"), rule.fit_targets, rule.hessian)
 
 
+@storable
 @dataclass(frozen=True)
 class _CrossEntropy:
     """−log softmax(f) of the label, smoothed and weighted."""

@@ -9,6 +9,7 @@ from torch.nn.functional import softplus
 
 from rue.core.concepts import Family
 from rue.core.errors import SettingError
+from rue.core.stored import storable
 from rue.losses.loss import Loss, diagonal, like_outputs, within
 
 
@@ -21,10 +22,12 @@ def poisson() -> Loss:
     return Loss("poisson", _poisson, Family(link="log"), _at_least_zero, _poisson_hessian)
 
 
+@storable
 def _poisson(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs.exp() - targets * outputs).sum(-1)
 
 
+@storable
 def _poisson_hessian(outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  every loss has this form
     return diagonal(outputs.exp())
 
@@ -58,12 +61,14 @@ def tweedie(power: float = 1.5) -> Loss:
     return Loss(f"tweedie({power:g})", value, Family(link="log"), _at_least_zero, hessian)
 
 
+@storable
 def _tweedie(outputs: Tensor, targets: Tensor, power: float) -> Tensor:
     return (
         torch.exp((2 - power) * outputs) / (2 - power) - targets * torch.exp((1 - power) * outputs) / (1 - power)
     ).sum(-1)
 
 
+@storable
 def _tweedie_hessian(outputs: Tensor, targets: Tensor, power: float) -> Tensor:
     rising = (2 - power) * torch.exp((2 - power) * outputs)
     return diagonal(rising + (power - 1) * targets * torch.exp((1 - power) * outputs))
@@ -92,6 +97,7 @@ def _negative_binomial_hessian(outputs: Tensor, targets: Tensor, dispersion: flo
     return diagonal((targets + 1 / dispersion) * share * (1 - share))
 
 
+@storable
 def _at_least_zero(targets: Any, k: int) -> Tensor:
     fitted = like_outputs(targets, k)
     return within(fitted, fitted >= 0.0, "at least zero")

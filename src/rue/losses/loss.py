@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rue.core.concepts import Coupling, Family
 from rue.core.errors import DataError, ShapeError
+from rue.core.stored import storable
 
 PLAIN = Family()
 
@@ -16,6 +17,7 @@ FitTargets = Callable[[Any, int], Tensor]
 """From raw targets and the number of outputs k to the targets that the loss takes."""
 
 
+@storable
 @dataclass(frozen=True)
 class Loss:
     """One value per example from outputs (n, k), and the meaning of the outputs."""
@@ -36,6 +38,7 @@ class Loss:
         return self.value(outputs, targets)
 
 
+@storable
 def like_outputs(targets: Any, k: int) -> Tensor:
     """Targets in the shape of the outputs (n, k); nothing is broadcast."""
     targets = one_tensor(targets)

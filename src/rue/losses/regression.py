@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rue.core.concepts import Family
 from rue.core.errors import SettingError, ShapeError
+from rue.core.stored import storable
 from rue.losses.loss import Loss, diagonal, like_outputs, one_for_each_row
 
 
@@ -22,10 +23,12 @@ def squared_error() -> Loss:
     )
 
 
+@storable
 def _half_square(outputs: Tensor, targets: Tensor) -> Tensor:
     return 0.5 * (targets - outputs).square().sum(-1)
 
 
+@storable
 def _half_square_hessian(outputs: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  every loss has this form
     return diagonal(torch.ones_like(outputs))
 
@@ -108,10 +111,12 @@ def huber(delta: float = 1.0) -> Loss:
     return Loss("huber", value, Family(link="identity"), like_outputs, hessian)
 
 
+@storable
 def _huber(outputs: Tensor, targets: Tensor, delta: float) -> Tensor:
     return torch.nn.functional.huber_loss(outputs, targets.to(outputs), reduction="none", delta=delta).sum(-1)
 
 
+@storable
 def _huber_hessian(outputs: Tensor, targets: Tensor, delta: float) -> Tensor:
     return diagonal(((outputs - targets).abs() <= delta).to(outputs.dtype))
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rue.core.errors import DataError, ModelError, SettingError
+from rue.core.stored import storable
 from rue.losses.classes import bernoulli, cross_entropy, ordinal
 from rue.losses.counts import gamma, negative_binomial, poisson
 from rue.losses.loss import FitTargets, Loss, one_tensor
@@ -48,6 +49,7 @@ NAMED = {  # torch's losses, and the names to use for them
 }
 
 
+@storable
 @dataclass(frozen=True)
 class Scale:
     """The factor on a penalty R that was trained beside a loss of torch, in our objective Σᵢ ℓᵢ + factor·R.
@@ -174,6 +176,7 @@ def _cross_entropy(criterion: Any) -> LossAndScale:
     return rule, Scale(count=partial(_label_weight, weight))
 
 
+@storable
 def _label_weight(weight: Tensor, targets: Tensor) -> Tensor:
     """The weight of each row's label, which a mean divides by; one for targets that are probabilities."""
     labels = not targets.is_floating_point()
@@ -186,6 +189,7 @@ def _without_ignored(rule: Loss, ignored: int) -> Loss:
     return replace(rule, fit_targets=partial(_none_ignored, rule.fit_targets, ignored))
 
 
+@storable
 def _none_ignored(fit: FitTargets, ignored: int, targets: Any, k: int) -> Tensor:
     labels = one_tensor(targets)
     out = int((labels == ignored).sum()) if labels.dim() == 1 or labels.shape[1] == 1 else 0

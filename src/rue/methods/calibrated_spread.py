@@ -19,6 +19,7 @@ from rue.core.concepts import Inputs, Objective, Reach, Reached
 from rue.core.derivatives import jacobian, outputs
 from rue.core.model import Model
 from rue.core.solve.choice import Inverted
+from rue.core.stored import storable
 from rue.data.features import Standardiser, coordinates
 
 TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity", "disagreement")
@@ -27,6 +28,7 @@ TERMS = ("noise", "resampling", "neighbours", "error model", "scarcity", "disagr
 AT_REST, LINEAR, ELSEWHERE = (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 5), (0, 3)
 
 
+@storable
 @dataclass(frozen=True)
 class CalibrationFacts:
     """What does not depend on the damping: left-out residuals, and the models of noise and errors fitted to them."""
@@ -72,6 +74,7 @@ class CalibrationFacts:
         return float(np.trace(self.noise)) / len(self.noise)
 
 
+@storable
 @dataclass(frozen=True)
 class View:
     """The training rows under one damping, and the terms at some of them."""
@@ -85,6 +88,7 @@ class View:
     residual: float  # of the solves
 
 
+@storable
 @dataclass(frozen=True)
 class CalibratedSpread:
     """The weighed terms at new inputs."""

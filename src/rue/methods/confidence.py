@@ -16,6 +16,7 @@ from rue.core.errors import SettingError
 from rue.core.model import Model
 from rue.core.nested import leaves
 from rue.core.one_step import left_out
+from rue.core.stored import storable
 from rue.methods.classifier_rue import classifier
 from rue.methods.fitting import Fitting, fitting
 
@@ -44,6 +45,7 @@ class Confidence:
             return fit.auditor(OwnConfidence(decision, self.by, unit), {"temperature": unit**0.5})
 
 
+@storable
 @dataclass(frozen=True)
 class OwnConfidence:
     """The probabilities that the logits give, after division by a temperature."""

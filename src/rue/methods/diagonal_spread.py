@@ -11,9 +11,11 @@ from rue.core.derivatives import jacobian, outputs
 from rue.core.errors import SettingError
 from rue.core.influence import Meat, pull_root, pull_variance
 from rue.core.model import Model
+from rue.core.stored import storable
 from rue.data.rows import Rows
 
 
+@storable
 @dataclass(frozen=True)
 class DiagonalSpread:
     """The variance of every parameter (d,); the covariance of a prediction is J diag(variance) Jᵀ."""
@@ -32,6 +34,7 @@ class DiagonalSpread:
         return Assessment(outputs(model, inputs), torch.einsum("cid,cjd->cij", rows * self.variance, rows))
 
 
+@storable
 @dataclass(frozen=True)
 class BlockSpread:
     """Rows F (r, d) with FᵀF the covariance of the parameters of a block, for every block of consecutive columns."""

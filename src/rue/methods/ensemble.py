@@ -11,10 +11,12 @@ from rue.core.derivatives import member_outputs, outputs
 from rue.core.errors import NumericalError, SettingError
 from rue.core.model import Model
 from rue.core.nested import leaves, take
+from rue.core.stored import storable
 
 MEMBER_BYTES = 2**26  # of members' outputs and hidden layers held at once, roughly
 
 
+@storable
 @dataclass(frozen=True)
 class SampledMembers:
     """Parameter vectors (b, d); the spread of their predictions is the uncertainty."""

@@ -14,6 +14,7 @@ from rue.core.derivatives import outputs
 from rue.core.errors import ModelError
 from rue.core.model import Model
 from rue.core.one_step import left_out
+from rue.core.stored import storable
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
 
@@ -42,6 +43,7 @@ class ErrorForest:
             return fit.auditor(ExpectedError(standardise, errors), inverted.describe(), noise=False)
 
 
+@storable
 @dataclass(frozen=True)
 class ExpectedError:
     """The grown forest."""

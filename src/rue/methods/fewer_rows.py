@@ -22,6 +22,7 @@ from rue.core.one_step import leverage
 from rue.core.resample import Multinomial, generator
 from rue.core.settings import check_level
 from rue.core.solve.choice import Inverted, invert
+from rue.core.stored import storable
 from rue.methods.fitting import Fitting, fitting
 from rue.methods.linear_rue import MEANING
 
@@ -121,6 +122,7 @@ class FewerRows:
         return inverted.inverse.solve(scale**0.5 * centred).vectors
 
 
+@storable
 @dataclass(frozen=True)
 class DrawnSpread:
     """Rows F (s, d) with FᵀF the covariance of the parameters, from drawn rows and from two halves of them."""

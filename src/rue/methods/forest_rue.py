@@ -26,6 +26,7 @@ from rue.core.errors import ModelError, RueWarning, SettingError
 from rue.core.influence import Meat
 from rue.core.model import Model
 from rue.core.resample import Multinomial, generator
+from rue.core.stored import storable, storable_rows
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.data.rows import sample_numbers
 from rue.explain.leaves import LeafLens
@@ -111,6 +112,7 @@ class ForestRUE:
             return fit.auditor(spread, facts, noise=False, degrees=degrees, lens=lens, sampled_trees=sampled)
 
 
+@storable_rows
 @dataclass(frozen=True)
 class ForestFacts:
     """The training rows in the leaves of the forest, and their influence on the leaf means."""
@@ -141,6 +143,7 @@ class Judged:
     residual: Array = field(repr=False)  # (s, k)
 
 
+@storable
 @dataclass(frozen=True)
 class WeighedErrors:
     """The parts of the predictive variance beside resampling, and the weights of all parts."""
@@ -152,6 +155,7 @@ class WeighedErrors:
     witness: Honest | None = field(repr=False)
 
 
+@storable
 @dataclass(frozen=True)
 class TemperedVotes:
     """Class probabilities: the trees' votes and one vote by class frequencies, at the best out-of-bag temperature."""
@@ -170,6 +174,7 @@ class TemperedVotes:
         return {"temperature": self.unit**0.5, "out_of_bag_nll": self.nll}
 
 
+@storable
 @dataclass(frozen=True)
 class ForestSpread:
     """The spread under resampling, and the weighed errors or tempered votes where they could be fitted."""

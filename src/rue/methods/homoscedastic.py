@@ -10,6 +10,7 @@ from rue.auditing.auditor import Auditor
 from rue.core.concepts import Inputs
 from rue.core.derivatives import outputs
 from rue.core.model import Model
+from rue.core.stored import storable
 from rue.methods.fitting import fitting
 
 
@@ -23,6 +24,7 @@ class Homoscedastic:
             return fit.auditor(ConstantScore(), {})
 
 
+@storable
 @dataclass(frozen=True)
 class ConstantScore:
     """The same score for all inputs."""

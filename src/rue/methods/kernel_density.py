@@ -1,6 +1,7 @@
 """Kernel density of the inputs: few training rows nearby, in Euclidean distance."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from rue.core.concepts import Inputs
 from rue.core.derivatives import outputs
 from rue.core.errors import SettingError
 from rue.core.model import Model
+from rue.core.stored import storable_rows
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import fitting
 
@@ -47,16 +49,25 @@ class KernelDensity:
             folds = KFold(min(self.folds, len(points)), shuffle=True, random_state=self.seed)
             search = GridSearchCV(Density(), {"bandwidth": list(self.bandwidths)}, cv=folds)
             search.fit(points)
-            assess = DensityScore(standardise, search.best_estimator_)
+            assess = DensityScore(standardise, points, float(search.best_params_["bandwidth"]))
             return fit.auditor(assess, {"bandwidth": float(search.best_params_["bandwidth"])}, noise=False)
 
 
+@storable_rows
 @dataclass(frozen=True)
 class DensityScore:
     """A fitted density over features."""
 
     standardise: Standardiser
-    density: Any = field(repr=False)
+    points: Array = field(repr=False)  # (n, p), of the training rows
+    bandwidth: float
+
+    @cached_property
+    def density(self) -> Any:
+        """The density, with the points indexed."""
+        from sklearn.neighbors import KernelDensity as Density
+
+        return Density(bandwidth=self.bandwidth).fit(self.points)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Negative log density."""

@@ -14,6 +14,7 @@ from rue.core.model import Model
 from rue.core.one_step import leverage
 from rue.core.resample import generator
 from rue.core.solve import SmallestEigenvalue
+from rue.core.stored import storable
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import fitting
 
@@ -59,6 +60,7 @@ class Laplace:
             return fit.auditor(members, inverted.describe(), solved=solved, drawn=members)
 
 
+@storable
 @dataclass(frozen=True)
 class InverseSpread:
     """The inverse curvature as the covariance of the parameters."""

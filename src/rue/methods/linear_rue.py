@@ -17,8 +17,10 @@ from rue.core.derivatives import followed, jacobian, outputs
 from rue.core.errors import SettingError
 from rue.core.influence import Meat, influence, pull_root, pull_root_fits
 from rue.core.model import Model
+from rue.core.reach import condensed
 from rue.core.resample import Multinomial, spread
 from rue.core.solve.choice import Inverted
+from rue.core.stored import storable
 from rue.methods.diagonal_spread import BlockSpread, DiagonalSpread, coarse_spread, refuse_what_needs_rows
 from rue.methods.fitting import Fitting, fitting
 
@@ -91,11 +93,16 @@ class LinearRUE:
         return fit.model, inverted, inverted.describe()
 
 
+@storable
 @dataclass(frozen=True)
 class LinearSpread:
     """Rows F (r, d) with FᵀF the covariance of the parameters; a prediction's is (FJᵀ)ᵀ(FJᵀ)."""
 
     steps: Tensor = field(repr=False)
+
+    def of_sums(self) -> "LinearSpread":
+        """From a root that is no longer one of single rows."""
+        return LinearSpread(condensed(self.steps))
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Push the parameters' covariance through the Jacobian."""
@@ -104,6 +111,7 @@ class LinearSpread:
         return Assessment(outputs(model, inputs), rows.blocks(moved @ moved.mT)[:])
 
 
+@storable
 @dataclass(frozen=True)
 class StreamedSpread:
     """The same spread, from influences computed anew for each batch of inputs: nothing of size n×d is held."""

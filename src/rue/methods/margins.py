@@ -16,6 +16,7 @@ from rue.core.concepts import Decision, Inputs, Reach
 from rue.core.derivatives import followed, outputs
 from rue.core.model import Model
 from rue.core.nested import joined, leaves
+from rue.core.stored import storable
 from rue.data.opening import training_rows
 from rue.methods.resampled import Resampled
 from rue.methods.second_opinion import SecondOpinion
@@ -24,6 +25,7 @@ WARMER = tuple(2.0**power for power in range(-6, 7))  # factors of the squared t
 SHARES = tuple(step / 10 for step in range(11))  # shares of a second opinion tried on validation rows
 
 
+@storable
 @dataclass(frozen=True)
 class ShrunkMargins:
     """Class probabilities at new inputs, averaged over the uncertainty of the logits."""
@@ -52,6 +54,7 @@ class Moves(Protocol):
         ...
 
 
+@storable
 @dataclass(frozen=True)
 class GradientMoves:
     """Moves of the logits that follow from moves of the parameters."""
@@ -65,6 +68,7 @@ class GradientMoves:
         return rows.blocks(reached.resampling)[:], rows.blocks(reached.leverage)[:], reached.residual
 
 
+@storable
 @dataclass(frozen=True)
 class OutsideMoves:
     """Moves for a model that is audited by its predictions: resampling alone, and only where it has parameters."""

@@ -1,6 +1,7 @@
 """Nearest neighbours: how far the closest training rows are, or how badly they were fitted."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -9,10 +10,12 @@ from torch import Tensor
 from rue.auditing.assessment import Assessment
 from rue.auditing.auditor import Auditor
 from rue.auditing.meaning import Meaning
+from rue.core.arrays import Array
 from rue.core.concepts import Inputs
 from rue.core.derivatives import loss_gradient, outputs
 from rue.core.errors import SettingError
 from rue.core.model import Model
+from rue.core.stored import storable_rows
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.data.rows import Rows
 from rue.methods.fitting import fitting
@@ -40,27 +43,33 @@ class NearestNeighbours:
     def fit(self, model: Model, data: Any) -> Auditor:
         """Index the training rows."""
         with fitting(self, model, data) as fit:
-            from sklearn.neighbors import NearestNeighbors
-
             if self.neighbours > fit.data.n:
                 raise SettingError(
                     f"{self.neighbours} neighbours were asked for, but there are {fit.data.n} training rows"
                 )
             standardise, points = training_points(fit.data)
-            index = NearestNeighbors(n_neighbors=self.neighbours).fit(points)
             residuals = _residuals(fit.model, fit.data) if self.by == "residual" else None
-            assess = NeighbourScore(standardise, index, residuals, fit.model.family.gaussian)
+            assess = NeighbourScore(standardise, points, self.neighbours, residuals, fit.model.family.gaussian)
             return fit.auditor(assess, {}, noise=False)
 
 
+@storable_rows
 @dataclass(frozen=True)
 class NeighbourScore:
     """Indexed training rows and their residuals (n, k)."""
 
     standardise: Standardiser
-    index: Any = field(repr=False)
+    points: Array = field(repr=False)  # (n, p), of the training rows
+    neighbours: int
     residuals: Tensor | None = field(repr=False)
     gaussian: bool
+
+    @cached_property
+    def index(self) -> Any:
+        """The points, indexed."""
+        from sklearn.neighbors import NearestNeighbors
+
+        return NearestNeighbors(n_neighbors=self.neighbours).fit(self.points)
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Distances to the nearest rows, or their squared residuals."""

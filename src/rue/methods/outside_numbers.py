@@ -22,6 +22,7 @@ from rue.core.concepts import Inputs, Resampler
 from rue.core.derivatives import outputs
 from rue.core.model import Model
 from rue.core.resample import generator
+from rue.core.stored import storable
 from rue.data.features import Standardiser, coordinates, training_points
 from rue.methods.fitting import Fitting, left_out_noise, residual_covariance
 from rue.methods.resampled import Resampled, resampled
@@ -32,6 +33,7 @@ GAIN = 0.0125  # nats per row that resampling must gain: less may be chance (eig
 ROWS = 2_500  # at most so many training rows are used to fit the weights
 
 
+@storable
 @dataclass(frozen=True)
 class OutsideSpread:
     """Noise, expected errors, and the disagreement of witnesses and model, at new inputs.

@@ -15,12 +15,14 @@ from rue.core.influence import pull_root
 from rue.core.one_step import leverage
 from rue.core.reach import condensed
 from rue.core.solve.choice import invert
+from rue.core.stored import storable
 from rue.data.rows import Rows
 from rue.methods.fitting import Fitting
 
 HIGHEST = 0.9  # larger leverages are cut to this
 
 
+@storable
 @dataclass(frozen=True)
 class Resampled:
     """An objective, and a root of the covariance of its parameters under resampling."""

@@ -10,11 +10,13 @@ from rue.calibrate.shrinkage import Shrinkage, best_temperature
 from rue.core.classify import class_shares, log_likelihood, probability
 from rue.core.concepts import Decision, Inputs
 from rue.core.nested import joined, leaves
+from rue.core.stored import storable
 from rue.data.rows import Rows
 
 APART = 0.05  # nats per row: if the model differs so much from the honest one, the weight of its own falls by e
 
 
+@storable
 @dataclass(frozen=True)
 class SecondOpinion:
     """The honest model's probabilities, at the temperature that suits its left-out rows, and their share."""

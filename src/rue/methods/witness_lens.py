@@ -17,6 +17,7 @@ from rue.core.arrays import Array, Whole
 from rue.core.concepts import Inputs, Resampler
 from rue.core.model import Model
 from rue.core.nested import joined
+from rue.core.stored import storable
 from rue.data.rows import Rows
 from rue.explain.leaves import LeafLens
 from rue.explain.lens import Sight, Usual
@@ -25,6 +26,7 @@ from rue.models.trees.in_bag import in_bag
 from rue.models.trees.leaf_influence import leaf_influence
 
 
+@storable
 @dataclass(frozen=True)
 class Leaves:
     """The leaves that inputs fall into, in the trees of a witness (a forest grown on the same rows)."""
@@ -52,10 +54,11 @@ class Leaves:
         """For each tree, weights and membership of the rows in the given order; the forest has them in another."""
         place = self.witness.place
         back = np.argsort(place)
-        for used, seen in in_bag(self.witness.forest, weight[place]):
+        for used, seen in in_bag(self.witness.draws, weight[place]):
             yield used[back], seen[back]
 
 
+@storable
 @dataclass(frozen=True)
 class WitnessLens:
     """The influence of training rows through the leaves of a witness, computed when first needed."""

@@ -16,6 +16,7 @@ from rue.core.concepts import Facts, Family, Inputs
 from rue.core.errors import DataError, ModelError, RueError, SettingError, ShapeError
 from rue.core.labels import label_codes
 from rue.core.model import Model
+from rue.core.stored import storable
 from rue.losses import Loss, as_loss, cross_entropy, squared_error
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points, described, table
@@ -26,6 +27,7 @@ OFF = 1e-3  # probabilities may be negative by so much, and their sum may differ
 SURE = 0.9  # the probability given to the label of a classifier that predicts labels only
 
 
+@storable
 @dataclass(frozen=True)
 class BlackBoxCore:
     """Outputs are the predictions made when the inputs were read: numbers, or logarithms of probabilities."""

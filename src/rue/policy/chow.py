@@ -4,10 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rue.core.stored import storable
 from rue.policy.bounds import limit_everywhere, share_margin
 from rue.policy.held_out import OrderedRows
 
 
+@storable
 class Prices(NamedTuple):
     """The cost of a loss of 1 that was accepted, and of a row that was not."""
 
@@ -15,6 +17,7 @@ class Prices(NamedTuple):
     review: float
 
 
+@storable
 class Cost(NamedTuple):
     """Mean cost of a held-out row, the upper confidence limit of a new row's expected cost, and the prices."""
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Array
 from rue.core.equality import same
+from rue.core.stored import storable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 TIERS = ("accept", "review", "refuse")
 
 
+@storable
 @dataclass(frozen=True)
 class TieredDecision:
     """What a policy decided: tier (m,) is "accept", "review" or "refuse"."""

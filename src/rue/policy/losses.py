@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rue.core.arrays import Array
 from rue.core.errors import InputError, SettingError, ShapeError
+from rue.core.stored import storable
 
 
 class BoundedLoss(Protocol):
@@ -24,6 +25,7 @@ class BoundedLoss(Protocol):
         """What counts as a loss, in words."""
 
 
+@storable
 @dataclass(frozen=True)
 class Exceeds:
     """1 where |error| is above the tolerance in any output, else 0.
@@ -51,6 +53,7 @@ class Exceeds:
         return f"1 where |error| > {self.tolerance:g}"
 
 
+@storable
 @dataclass(frozen=True)
 class Wrong:
     """1 where the predicted class is not the right one, in any label, else 0.
@@ -74,6 +77,7 @@ class Wrong:
         return "1 where the class is wrong"
 
 
+@storable
 @dataclass(frozen=True)
 class Clipped:
     """min(|error|, limit) / limit of the output with the largest error.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import ceil
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +11,15 @@ from numpy.typing import ArrayLike
 from rue.core.errors import InputError, SettingError
 from rue.core.guarantee import Guarantee
 from rue.core.settings import check_level
+from rue.core.stored import read_again, storable, written
+from rue.core.stored_file import read_file, write_file
 from rue.policy import chow, error_rate_control, risk_control
 from rue.policy.bounds import lower_limit, upper_limit
 from rue.policy.decision import TieredDecision
 from rue.policy.held_out import OrderedRows, Scored, auditor_of, ordered, read
 from rue.policy.losses import BoundedLoss
 
+KIND = "policy"  # of files
 TAIL = 0.025  # on each side of a measured rate, for 95 % intervals
 INDEPENDENT = "for independent rows of one population"
 EXCHANGEABLE = "marginal, for exchangeable data"
@@ -23,6 +27,7 @@ MEASURED = "95 % interval"
 CHOSEN = "95 % interval had the threshold been fixed beforehand"
 
 
+@storable
 class Estimate(NamedTuple):
     """A mean over n held-out rows, its limits, and what they guarantee, in words."""
 
@@ -33,6 +38,7 @@ class Estimate(NamedTuple):
     guarantee: str
 
 
+@storable
 @dataclass(frozen=True)
 class Policy:
     """Accept scores up to `threshold`, review those above, refuse those above `limit`, the largest held-out score.
@@ -51,6 +57,26 @@ class Policy:
     cost: chow.Cost | None = None
     shortfall: str = ""
     auditor: str = ""  # the fingerprint of the auditor whose scores it was chosen by
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to one file of data, whole or not at all; `Policy.load` reads it."""
+        write_file(path, KIND, {"threshold": str(self.threshold), "audit": self.auditor}, {"policy": written(self)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Policy":
+        """The policy in a file.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> policy = Policy(1.5, 2.0, Guarantee("none", "none"), 10, 8)
+        >>> with TemporaryDirectory() as folder:
+        ...     policy.save(f"{folder}/accept.rue")
+        ...     Policy.load(f"{folder}/accept.rue") == policy
+        True
+        """
+        found = read_again(read_file(path, KIND).parts["policy"])
+        if not isinstance(found, cls):
+            raise InputError(f"{str(path)!r} holds no policy; save it again")
+        return found
 
     @classmethod
     def by_cost(

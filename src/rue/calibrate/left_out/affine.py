@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rue.core.concepts import Batch, ExampleLoss, Family, Inputs, Objective, Solution
 from rue.core.resample import generator
+from rue.core.stored import storable
 
 Movable = TypeVar("Movable", bound="Convex")
 MANY = 3  # with more than so many times the wanted directions, a randomised method is used
@@ -66,6 +67,7 @@ class Convex(Objective, Protocol):
         ...
 
 
+@storable
 @dataclass(frozen=True)
 class Affine:
     """Outputs are an offset plus features times u, under the loss of another model and the penalty ½λ‖u‖².
@@ -109,6 +111,7 @@ class Affine:
         return self.like.loss
 
 
+@storable
 @dataclass(frozen=True)
 class FeatureRows:
     """Training rows as the features that an `Affine` model reads."""
@@ -137,6 +140,7 @@ class FeatureRows:
         yield from self.parts
 
 
+@storable
 @dataclass(frozen=True)
 class Diagonal:
     """The inverse of a diagonal curvature: squared error, in the eigenvector coordinates of the features."""

@@ -20,12 +20,14 @@ from rue.core.derivatives import loss_gradient
 from rue.core.model import Model
 from rue.core.one_step import LeftOut
 from rue.core.solve.choice import Inverted
+from rue.core.stored import storable_rows
 from rue.data.rows import Rows
 
 Own = Callable[[], Inverted]
 Source = Literal["influence at rest", "linearised", "witness", "linearised and witness", "witnesses", "refits"]
 
 
+@storable_rows
 @dataclass(frozen=True)
 class AtRest:
     """An objective at its minimum on the training rows, its curvature, and the left-out predictions by one Newton step.
@@ -50,6 +52,7 @@ class Honest(Protocol):
         ...
 
 
+@storable_rows
 @dataclass(frozen=True)
 class Evidence:
     """Left-out outputs of the training rows, with their source and its reliability."""

@@ -15,7 +15,9 @@ from rue.core.arrays import Array, Whole
 from rue.core.concepts import Decision, Inputs, Objective, TrainingSet
 from rue.core.derivatives import outputs
 from rue.core.nested import joined, take
+from rue.core.stored import storable
 from rue.data.features import Standardiser, coordinates, training_points
+from rue.models.trees.in_bag import Draws
 
 TREES, FEWEST = 300, 100  # maximum and minimum number of trees
 WORK = 100_000  # rows that all trees together are grown on, within these limits
@@ -24,12 +26,13 @@ FEATURES = 1 / 3  # fraction of the columns tried at each split
 LEAF = 2  # minimum number of rows in a leaf for classes, so that leaves give frequencies and not single labels
 
 
+@storable
 @dataclass(frozen=True)
 class ForestModel:
     """Predicts outputs at new inputs: means of targets, or logits from class frequencies."""
 
-    forest: Any = field(repr=False)  # as scikit-learn has it: explanations ask it which rows its trees have drawn
-    trees: ArrayForest = field(repr=False)  # the same trees, to predict with
+    draws: Draws = field(repr=False)  # of rows for the trees, which explanations ask for
+    trees: ArrayForest = field(repr=False)
     standardise: Standardiser = field(repr=False)
     decision: Decision | None
     least: float  # smallest class frequency, before it becomes a logit
@@ -74,7 +77,9 @@ def forest_witness(model: Objective, data: TrainingSet, seed: int) -> Witness:
         if data.units == data.n
         else without_group(forest, points, target, weight[place], unit[place])
     )
-    says = ForestModel(forest, ArrayForest.of(forest), standardise, decision, 1 / (4 * len(points)), units, place)
+    says = ForestModel(
+        Draws.of(forest), ArrayForest.of(forest), standardise, decision, 1 / (4 * len(points)), units, place
+    )
     return Witness(says, says.outputs(left_out[np.argsort(place)]), {"witness_trees": len(forest.estimators_)})
 
 

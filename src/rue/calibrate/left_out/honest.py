@@ -11,11 +11,13 @@ from rue.calibrate.left_out.tangent import Tangent
 from rue.core.classify import log_likelihood, probability
 from rue.core.concepts import Decision, Inputs
 from rue.core.derivatives import outputs
+from rue.core.stored import storable
 
 LEAST = 1e-12  # smallest probability, before it becomes a logit
 SHARES = 41  # number of shares of the first model that are tried, from 0 to 1
 
 
+@storable
 @dataclass(frozen=True)
 class OfTangent:
     """Predicts with the refitted tangent."""
@@ -27,6 +29,7 @@ class OfTangent:
         return outputs(self.tangent, inputs).double()
 
 
+@storable
 @dataclass(frozen=True)
 class Mixed:
     """A mixture of two honest models: of their outputs, or of their class probabilities."""

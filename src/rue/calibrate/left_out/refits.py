@@ -13,12 +13,14 @@ from rue.core.audited_rows import input_chunks
 from rue.core.concepts import Inputs
 from rue.core.derivatives import outputs
 from rue.core.model import Model
+from rue.core.stored import storable
 from rue.data.opening import input_batches
 from rue.losses import Loss
 from rue.models import black_box, wrap
 from rue.models.torch.module import plain_module
 
 
+@storable
 @dataclass(frozen=True)
 class Refits:
     """All copies, and for every training row the number of the copy that was trained without it."""

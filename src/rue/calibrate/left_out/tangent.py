@@ -16,6 +16,7 @@ from rue.core.derivatives import followed_batches, jacobian, on_the_tangent, out
 from rue.core.followed import Followed
 from rue.core.nested import joined, take
 from rue.core.solve.choice import Inverted, invert
+from rue.core.stored import storable
 from rue.data.rows import Rows, some_units
 
 ENTRIES = 1_500  # maximum number of outputs of rows that the penalty is chosen on
@@ -26,6 +27,7 @@ STEPS = 2  # maximum number of Newton steps over all rows
 CHEAP = 2e10  # operations above which no Newton step is taken: forming the curvature takes a second or more
 
 
+@storable
 @dataclass(frozen=True)
 class Tangent:
     """The model f(x) + J(x)(θ − θ̂) with the penalty ½λ Σ metric·(θ − centre)², at its own parameters θ."""

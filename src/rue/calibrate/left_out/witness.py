@@ -20,6 +20,7 @@ from rue.core.concepts import Batch, Facts, Family, Inputs, Objective, Predictor
 from rue.core.derivatives import width
 from rue.core.model import Model
 from rue.core.nested import joined, leaves, take
+from rue.core.stored import storable, storable_rows
 from rue.data.features import Standardiser, some_points
 from rue.data.rows import some_units
 from rue.losses.classes import bernoulli, cross_entropy
@@ -43,6 +44,7 @@ ROUNDING = 1e-12  # of the squared lengths of two rows: a smaller distance is no
 LIMIT = 1 - 1e-9  # largest leverage, to avoid a division by zero
 
 
+@storable
 @dataclass(frozen=True)
 class Size:
     """Limits of the size of a witness."""
@@ -56,6 +58,7 @@ WHOLE = Size(2_000, 500, 600)
 QUICK = Size(700, 400, 450)  # for a witness that is one of two
 
 
+@storable
 @dataclass(frozen=True)
 class Kernel:
     """1 plus a weighted sum of a linear and two radial kernels on standardised inputs.
@@ -77,6 +80,7 @@ class Kernel:
         return alike.add_(near.square_().square_(), alpha=narrow) if narrow else alike  # exp(−4a) = exp(−a)⁴
 
 
+@storable_rows
 @dataclass(frozen=True)
 class KernelModel:
     """Predicts outputs at new inputs from their similarities to the rows it was fitted to."""
@@ -94,6 +98,7 @@ class KernelModel:
         return self.offset + torch.cat([self.kernel(block, self.points) @ self.pulls for block in blocks])
 
 
+@storable
 @dataclass(frozen=True)
 class Witness:
     """A model fitted to the training rows, and its left-out predictions of these rows."""
@@ -129,6 +134,7 @@ def witness(model: Objective, data: TrainingSet, seed: int, size: Size = WHOLE) 
     return Witness(says, prediction, {"witness_kernel": kernel.shares})
 
 
+@storable
 @dataclass(frozen=True)
 class LabelJudge:
     """The plain likelihood of labels, without the class weights and label smoothing that a network was trained with."""

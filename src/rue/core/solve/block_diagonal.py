@@ -13,6 +13,7 @@ from rue.core.memory import free_bytes
 from rue.core.progress import track
 from rue.core.reach import solved_reach
 from rue.core.solve.dense import checked
+from rue.core.stored import storable
 
 LARGEST = 20_000  # parameters of a layer: a matrix of three gigabytes, factored in minutes on two cores
 
@@ -51,6 +52,7 @@ class Blocks:
         return BlockInverse(tuple(_Block.of(matrix, damping) for matrix in matrices))
 
 
+@storable
 @dataclass(frozen=True)
 class BlockInverse:
     """A factor for every block of consecutive parameters."""
@@ -85,6 +87,7 @@ class BlockInverse:
         return zip(self.blocks, rows.split(self._sizes, -1), strict=True)
 
 
+@storable
 @dataclass(frozen=True)
 class _Block:
     """A matrix and its Cholesky factor."""

@@ -14,6 +14,7 @@ from rue.core.solve.damping import MeanFraction, smallest_eigenvalue
 from rue.core.solve.dense import Cholesky
 from rue.core.solve.dual import Dual
 from rue.core.solve.pseudo_inverse import PseudoInverse
+from rue.core.stored import storable
 
 SMALL = 2000  # parameters up to which a dense matrix is never the bottleneck
 LARGE = 8000  # rows of the largest matrix to factor: half a gigabyte, under a minute on two cores
@@ -27,6 +28,7 @@ WANTED = {  # a member of every object that a setting takes, and examples of suc
 }
 
 
+@storable
 class Inverted(NamedTuple):
     """An inverse and the damping it was made with."""
 

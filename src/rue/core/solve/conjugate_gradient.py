@@ -11,6 +11,7 @@ from rue.core.errors import NotConvergedError, NotPositiveDefiniteError, Setting
 from rue.core.reach import solved_reach
 from rue.core.solve.dense import relative_residual
 from rue.core.solve.nystrom import nystrom
+from rue.core.stored import storable
 
 RANK = 100  # of the Nyström preconditioner unless another is asked for: 20 to 56 steps where none takes over 100
 
@@ -35,6 +36,7 @@ class Preconditioning(Protocol):
         ...
 
 
+@storable
 @dataclass(frozen=True)
 class ConjugateGradient:
     """Stops each right-hand side separately; raises if it does not converge or meets negative curvature.
@@ -84,6 +86,7 @@ class ConjugateGradient:
         return nystrom(curvature, damping, min(rank, curvature.size // 2), self.seed)
 
 
+@storable
 @dataclass(frozen=True)
 class ConjugateGradientInverse:
     """A curvature, its damping and a preconditioner, ready to solve."""

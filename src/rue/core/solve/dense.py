@@ -11,6 +11,7 @@ from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, Traine
 from rue.core.errors import NotConvergedError, NotPositiveDefiniteError, SettingError
 from rue.core.memory import free_bytes
 from rue.core.reach import RootReach, solved_reach
+from rue.core.stored import storable
 
 CHECKED_ROWS = 8  # about so many rows are checked; a factorisation that is right for them is right for the rest
 TOLERANCE = 1e-6
@@ -77,6 +78,7 @@ class Cholesky:
         return CholeskyInverse(matrix, scale, factor)
 
 
+@storable
 @dataclass(frozen=True)
 class CholeskyInverse:
     """A Cholesky factor, ready to solve."""
@@ -146,6 +148,7 @@ class Eigen:
         return EigenInverse(matrix, values, vectors, damping)
 
 
+@storable
 @dataclass(frozen=True)
 class EigenInverse:
     """Eigenvalues and eigenvectors, ready to solve."""

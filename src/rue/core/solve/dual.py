@@ -15,6 +15,7 @@ from rue.core.one_step import leverage
 from rue.core.reach import SpanReach, solved_reach
 from rue.core.solve.dense import CHECKED_ROWS, checked
 from rue.core.span import leading, span
+from rue.core.stored import storable, storable_rows
 
 SHARE = 0.25  # part of the free memory for the rows of S; if they need more, they are computed again for every solve
 BLOCKS = 4  # of rows in that part: two are multiplied, and one of them is copied to be divided and one to be joined
@@ -50,6 +51,7 @@ class Dual:
         return DualInverse(read, diagonal, torch.linalg.cholesky(gram), curvature.dtype)
 
 
+@storable_rows
 @dataclass(frozen=True)
 class DualInverse:
     """The factored dual matrix, ready to solve."""
@@ -128,9 +130,10 @@ def _reader(rows: Callable[[], Iterator[Tensor]], curvature: Curvature) -> Calla
     room = int(SHARE * free_bytes(curvature.device))
     if curvature.rank * curvature.size * 8 > room:
         return partial(_gathered, rows, room // BLOCKS)
-    return [torch.cat(list(rows()))].__iter__
+    return partial(iter, (torch.cat(list(rows())),))
 
 
+@storable
 def _gathered(rows: Callable[[], Iterator[Tensor]], limit: int) -> Iterator[Tensor]:
     """Join small blocks of rows into few large ones, because every pair of blocks is a matrix product."""
     held: list[Tensor] = []

@@ -14,6 +14,7 @@ from rue.core.derivatives import loss_hessian, outputs
 from rue.core.errors import NotPositiveDefiniteError, SettingError
 from rue.core.nested import take
 from rue.core.progress import track
+from rue.core.stored import storable
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class EigenBases:
         return TurnedPreconditioner(coordinates, positive(values, damping), _unused(coordinates, held))
 
 
+@storable
 @dataclass(frozen=True)
 class TurnedPreconditioner:
     """P⁻¹ = Qᵀ diag(1/values) Q, with Q the coordinates; parameters that no layer uses have their penalty alone."""

@@ -12,6 +12,7 @@ from rue.core.errors import SettingError
 from rue.core.reach import solved_reach
 from rue.core.solve.eigenbases import curved_rows, positive
 from rue.core.solve.sketch import in_coordinates
+from rue.core.stored import storable
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class EKFAC:
         return DiagonalInverse(positive(values, damping))
 
 
+@storable
 @dataclass(frozen=True)
 class DiagonalInverse:
     """The damped curvature of coordinates that count as independent."""

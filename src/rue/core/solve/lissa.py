@@ -16,6 +16,7 @@ from rue.core.resample import generator
 from rue.core.solve.conjugate_gradient import curved_noise
 from rue.core.solve.damping import largest_eigenvalue
 from rue.core.solve.dense import relative_residual
+from rue.core.stored import storable
 
 ABOVE = 1.1  # times the largest eigenvalue found: power iterations find it from below
 TRIED = 8  # draws of rows whose largest eigenvalue is looked at
@@ -23,6 +24,7 @@ LOOKED = 50  # steps between two looks at the residual
 LOST = 1e6  # a residual that no later step makes good
 
 
+@storable
 @dataclass(frozen=True)
 class LiSSA:
     """x ← x + (v − H̃ⱼx)/scale, H̃ⱼ from `rows` drawn in every step (Agarwal et al., 2017; Koh and Liang, 2017).
@@ -80,6 +82,7 @@ class LiSSA:
             yield curvature.on(DrawnRows(curvature.data, rows, weight))
 
 
+@storable
 @dataclass(frozen=True)
 class LiSSAInverse:
     """A curvature, its damping and a scale, ready to solve."""

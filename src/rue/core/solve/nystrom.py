@@ -8,8 +8,10 @@ from torch import Tensor
 from rue.core.concepts import Curvature, Facts
 from rue.core.errors import DerivativeError
 from rue.core.resample import generator
+from rue.core.stored import storable
 
 
+@storable
 @dataclass(frozen=True)
 class LowRankPreconditioner:
     """P⁻¹ = U (top/values) Uᵀ + (I − UUᵀ), with U (d, r); the identity where r is 0."""

@@ -27,6 +27,7 @@ from rue.core.products import gauss_newton_product
 from rue.core.progress import track
 from rue.core.resample import generator
 from rue.core.solve.dense import Cholesky
+from rue.core.stored import storable
 
 DIRECTIONS = 128  # multiplied by the Jacobian at once
 COLUMNS = 2**13  # of the directions combined at once
@@ -88,6 +89,7 @@ class Projection:
         return directions
 
 
+@storable
 @dataclass(frozen=True)
 class ProjectedObjective:
     """An objective along random directions: z (r,) instead of theta (d,)."""

@@ -10,6 +10,7 @@ from rue.core.concepts import Curvature, Facts, Inverse, Reach, Solution, Traine
 from rue.core.errors import NotPositiveDefiniteError
 from rue.core.reach import solved_reach
 from rue.core.solve.dense import checked, damped_matrix
+from rue.core.stored import storable
 
 FLAT = 1e-11  # times the largest eigenvalue, for a matrix scaled to a diagonal of ones: below it a direction is flat
 
@@ -41,6 +42,7 @@ class PseudoInverse:
         return PseudoInverseAt(matrix, scale, values[steep], vectors[:, steep])
 
 
+@storable
 @dataclass(frozen=True)
 class PseudoInverseAt:
     """Eigenvalues and eigenvectors of the directions that are not flat, ready to solve."""

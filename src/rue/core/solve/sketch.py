@@ -30,6 +30,7 @@ from rue.core.nested import leaves, take
 from rue.core.products import penalty_product
 from rue.core.resample import generator
 from rue.core.solve.dense import Cholesky
+from rue.core.stored import storable
 
 SIZES = (8192, 4096, 2048, 1024)  # coordinates; docs/large-networks-figures.md says what each of them keeps
 DEFAULT = 4096
@@ -212,6 +213,7 @@ def _strength(core: TrainedObjective, coordinates: Coordinates, solver: str) -> 
     return torch.cat(values)
 
 
+@storable
 @dataclass(frozen=True)
 class SketchedObjective:
     """An objective in coordinates of its layers: z (r,) instead of theta (d,)."""

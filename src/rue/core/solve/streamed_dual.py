@@ -19,6 +19,7 @@ from rue.core.errors import SettingError
 from rue.core.memory import rows_read
 from rue.core.solve.dense import Cholesky
 from rue.core.solve.sketch import EVEN, SketchedObjective
+from rue.core.stored import storable_rows
 
 MULTIPLICATIONS = {"cpu": 1e12, "cuda": 2e14}  # of all pairs of gradients that are made unasked, in a minute or two
 FLAT = {  # eigenvalues up to this part of the largest count as zero; gradients in float32 are noisy
@@ -99,6 +100,7 @@ def spanned(products: GradientProducts, data: TrainingSet, dtype: torch.dtype) -
     return coordinates, torch.cat([known[-1], outside])
 
 
+@storable_rows
 @dataclass(frozen=True)
 class SpannedCoordinates:
     """Coordinates along the gradients of training rows, and k for what a row has beside them.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from rue.core.derivatives import member_outputs
 from rue.core.errors import DataError, ModelError, SettingError
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves
+from rue.core.resample import untouched
+from rue.core.stored import storable
 from rue.methods.ensemble import check_members
 from rue.methods.fitting import Fitting
 from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers, wrapped_module
@@ -102,11 +105,25 @@ class DeepEnsemble:
         return objective
 
 
+@storable
 @dataclass(frozen=True)
 class Heads:
-    """A model with outputs (c, 2k), which are read as means and variances, (c, k) each."""
+    """The wrapped architecture with twice the outputs (c, 2k), which are read as means and variances, (c, k) each."""
 
-    model: ModuleCore
+    wrapped: Model
+
+    @cached_property
+    def model(self) -> ModuleCore:
+        """The network, made when first needed; its own parameters are never used."""
+
+        def make(layer: nn.Linear, is_last: bool) -> nn.Linear:
+            if not is_last:
+                return layer
+            return nn.Linear(layer.in_features, 2 * layer.out_features, bias=layer.bias is not None).to(layer.weight)
+
+        with untouched():
+            module = with_linear_layers(module_of(wrapped_module(self.wrapped)), make).requires_grad_(True)
+        return module_core(module, "squared_error", None, None, "sum", None)
 
     def __call__(self, theta: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Means and variances."""
@@ -133,21 +150,15 @@ class Heads:
 
 
 def two_headed(model: Model) -> Heads:
-    """The wrapped architecture with twice the outputs."""
+    """The network of two heads; refuses a model of anything but a squared error."""
     if not model.family.gaussian:
         raise ModelError(
             'the heads are Gaussian and stand for a squared error; wrap the model with loss="squared_error"'
         )
-
-    def make(layer: nn.Linear, is_last: bool) -> nn.Linear:
-        if not is_last:
-            return layer
-        return nn.Linear(layer.in_features, 2 * layer.out_features, bias=layer.bias is not None).to(layer.weight)
-
-    module = with_linear_layers(module_of(wrapped_module(model)), make).requires_grad_(True)
-    return Heads(module_core(module, "squared_error", None, None, "sum", None))
+    return Heads(model)
 
 
+@storable
 @dataclass(frozen=True)
 class MemberMixture:
     """Members (b, d) of equal weight: the spread of their means, and the mean of their variances."""

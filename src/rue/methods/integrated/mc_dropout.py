@@ -19,6 +19,7 @@ from rue.core.errors import DataError, ModelError, SettingError
 from rue.core.model import Model
 from rue.core.nested import map_leaves
 from rue.core.resample import generator
+from rue.core.stored import storable
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.integrated.architecture import flat, initialised, module_of, with_linear_layers, wrapped_module
 from rue.methods.integrated.training import Adam, BatchObjective, TrainingSets, fitting_many, stack, train
@@ -100,6 +101,7 @@ class MCDropout:
         return train(plan.objective(sets.n), starts[:, None], own, weight[:, None], self.training)[:, 0]
 
 
+@storable
 @dataclass(frozen=True)
 class Choice:
     """A rate, the noise covariance (k, k) beside it, and the mean NLL of held-out rows."""
@@ -138,6 +140,7 @@ def _likeliest(error: Tensor, spread: Tensor, share: Tensor) -> tuple[float, flo
     return math.exp(float(minimum.x)), float(minimum.fun)
 
 
+@storable
 @dataclass(frozen=True)
 class Thinned:
     """The wrapped architecture with dropout before every linear layer."""
@@ -214,6 +217,7 @@ class ThinnedLinear(nn.Linear):
         return linear(input * rows.reshape(len(input), *[1] * (input.dim() - 2), -1), self.weight, self.bias)
 
 
+@storable
 @dataclass(frozen=True)
 class ThinnedMembers:
     """Thinned networks, and the noise covariance (k, k)."""

@@ -14,6 +14,7 @@ from rue.core.concepts import Inputs, Resampler
 from rue.core.errors import DataError, SettingError
 from rue.core.model import Model
 from rue.core.resample import Multinomial, generator
+from rue.core.stored import storable
 from rue.methods.ensemble import SampledMembers, check_members
 from rue.methods.fitting import Fitting
 from rue.methods.integrated.architecture import initialised, module_of, wrapped_module
@@ -98,6 +99,7 @@ class RefitBootstrap:
         return torch.cat(parts).to(model.theta)
 
 
+@storable
 @dataclass(frozen=True)
 class RefitMembers:
     """Trained members. That their mean differs from the prediction is expected, so there is no warning about it."""

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from rue.core.boundary import Response
 from rue.core.errors import OpaqueError
+from rue.core.stored import storable
 from rue.losses import Loss
 from rue.models.estimator import unchanged
 from rue.models.sklearn.labels import ClassCoding
 
 
+@storable
 @dataclass(frozen=True)
 class LinearObjective:
     """The sum of a loss over rows, and ½ l2‖w‖²."""

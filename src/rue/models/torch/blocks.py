@@ -18,10 +18,12 @@ import torch
 from torch import Tensor
 
 from rue.core.resample import generator
+from rue.core.stored import storable
 
 SHORT = 4  # a side of a matrix up to this length is kept whole
 
 
+@storable
 class Place(NamedTuple):
     """Where a tensor lies in theta."""
 
@@ -48,6 +50,7 @@ class Place(NamedTuple):
         return flat.as_strided((*lead, *self.shape), strides, flat.storage_offset())
 
 
+@storable
 class Grouping(NamedTuple):
     """The groups of a block: how many, and how many rows and columns each has."""
 
@@ -83,6 +86,7 @@ def planned(lengths: tuple[int, int], most: int, side: int) -> Grouping:
     return Grouping(max(1, most // (p * q)), p, q)
 
 
+@storable
 class KeptDirection(NamedTuple):
     """A direction of a block that has a coordinate of its own, the last one."""
 
@@ -140,6 +144,7 @@ class TappedBlock(Protocol):
         ...
 
 
+@storable
 @dataclass(frozen=True)
 class LayerBlock:
     """Parameters at one place, combined to `size` coordinates; a side without combinations (None) is kept whole."""

@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from rue.core.errors import DerivativeError
+from rue.core.stored import storable, storable_rows
 from rue.models.torch.blocks import Place, TappedBlock, lengths
 
 DOUBLES = 2**24  # numbers that are converted to float64 at once
 BLOCKS = 8  # of rows: of a symmetric matrix only blocks up to the diagonal are computed
 
 
+@storable
 class Cut(NamedTuple):
     """Some columns of a matrix of parameters."""
 
@@ -63,6 +65,7 @@ class Held(TappedBlock, Protocol):
         ...
 
 
+@storable_rows
 @dataclass(frozen=True)
 class Entries:
     """Every entry of the gradients."""
@@ -141,6 +144,7 @@ class Entries:
         return total
 
 
+@storable_rows
 @dataclass(frozen=True)
 class Pairs:
     """Pairs of what comes back to a layer and what went in, of which the gradients are products."""

@@ -16,6 +16,7 @@ from rue.core.concepts import Facts, Inputs
 from rue.core.coordinates import CurvedRows
 from rue.core.errors import SettingError
 from rue.core.nested import take
+from rue.core.stored import storable
 from rue.models.torch.blocks import LayerBlock, Place, lengths
 from rue.models.torch.layer_sketch import LayerSketch
 from rue.models.torch.tapped_layers import WITHOUT_TABLES
@@ -25,6 +26,7 @@ from rue.models.torch.uses import FEW
 LONGEST = 8192  # side of a matrix: eigenvectors of half a gigabyte, in a few minutes
 
 
+@storable
 @dataclass(frozen=True)
 class LayerBases:
     """Coordinates of all parameters that a network uses: an orthogonal change of basis."""

@@ -19,6 +19,7 @@ from rue.core.memory import free_bytes
 from rue.core.nested import leaves, take
 from rue.core.progress import track
 from rue.core.resample import generator
+from rue.core.stored import storable
 from rue.models.torch.blocks import Place, lengths
 from rue.models.torch.held_gradients import Cut, Entries, Held, Pairs
 from rue.models.torch.layer_bases import untabled
@@ -31,6 +32,7 @@ KEPT_SHARE = 1 / 16  # the same, for what an auditor keeps of the training rows,
 KEPT_MOST = 2**30  # but at most so many bytes
 
 
+@storable
 @dataclass(frozen=True)
 class LayerProducts:
     """Products JD⁻¹Jᵀ with the gradients of all training rows, and J times a direction."""

@@ -18,6 +18,7 @@ from rue.core.errors import DerivativeError, RueWarning
 from rue.core.memory import free_bytes
 from rue.core.nested import leaves, take
 from rue.core.row_by_row import LONGEST
+from rue.core.stored import storable
 from rue.models.torch.blocks import LayerBlock, Place, TappedBlock
 from rue.models.torch.tapped_layers import TAPPED
 from rue.models.torch.taps import Tapping
@@ -29,6 +30,7 @@ SHARE = 0.25  # of the free memory of a GPU, for the same
 BATCH = 256  # rows of a batch that are looked at, all at once
 
 
+@storable
 @dataclass(frozen=True)
 class LayerSketch:
     """Coordinates of a module's parameters, and its Jacobian in them."""
@@ -198,6 +200,7 @@ def _told_apart() -> Iterator[None]:
         raise DerivativeError(f"{_OTHERWISE} (torch says: {' '.join(str(error).split())[:LONGEST]})") from error
 
 
+@storable
 @dataclass(frozen=True)
 class NetworkPart:
     """A network as a function of the parameters at some places."""

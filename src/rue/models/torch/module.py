@@ -18,6 +18,7 @@ from rue.core.memory import free_bytes
 from rue.core.model import Model
 from rue.core.nested import leaves, map_leaves, take
 from rue.core.process import undivided
+from rue.core.stored import storable
 from rue.losses import Loss, stated
 from rue.losses.stated import OURS, Reduction, Scale
 from rue.models.admission import described, shapes
@@ -32,7 +33,7 @@ from rue.models.torch.graph import trainable_leaves
 from rue.models.torch.layer_bases import LayerBases, turned
 from rue.models.torch.layer_products import LayerProducts, layer_products
 from rue.models.torch.layer_sketch import LayerSketch
-from rue.models.torch.optimizer import Optimized, read_optimizer
+from rue.models.torch.optimizer import coefficients, read_optimizer
 from rue.models.torch.parameters import Layout, audited, read_centre, stored
 from rue.models.torch.recurrent import stepwise
 from rue.models.torch.unwrapping import eager
@@ -43,6 +44,7 @@ TRIED = 1024  # coordinates that show whether layers are read off rightly, where
 LOOKED_AT = 16  # rows whose outputs are compared with what the backward pass says of them
 
 
+@storable
 @dataclass(frozen=True)
 class ModuleCore:
     """A trained module, its loss and its penalty, as functions of a flat theta."""
@@ -87,6 +89,20 @@ class ModuleCore:
     def family(self) -> Family:
         """That of the loss, with the layers as blocks where they count as independent."""
         return replace(self.loss.family, blocks=self.layout.layers()) if self.apart else self.loss.family
+
+    @property
+    def settled(self) -> Facts:
+        """What `settle_module` found."""
+        return {"row_shape": self.row_shape, "row_bytes": self.row_bytes, "penalty_scale": self.penalty_scale}
+
+    def settled_again(self, row_shape: tuple[int, ...] | None, row_bytes: int, penalty_scale: float) -> "ModuleCore":
+        """The core with what was found."""
+        shape = None if row_shape is None else tuple(row_shape)
+        settled = replace(self, row_shape=shape, row_bytes=row_bytes, penalty_scale=penalty_scale)
+        if not _own_shape(settled):
+            return settled
+        stated = self.stated_loss  # not self.loss, because the model may be bound again
+        return replace(settled, loss=replace(stated, value=partial(_without_axis, stated.value)), as_stated=stated)
 
     def predict(self, theta: Tensor, inputs: Inputs) -> Tensor:
         """Outputs (m, k) at these parameters; without gradients, in pieces of rows whose hidden layers fit."""
@@ -236,6 +252,7 @@ class ModuleBoundary:
         return fitted.to(core.theta.dtype) if fitted.is_floating_point() else fitted
 
 
+@storable
 def settle_module(
     core: ModuleCore, inputs: Inputs, total_weight: float, batches: Callable[[Any], Iterator[Batch]] | None
 ) -> ModuleCore:
@@ -266,11 +283,8 @@ def settle_module(
     shaped = replace(core, row_shape=tuple(outputs.shape[1:]))
     k = 1 if outputs.dim() == 1 else outputs.shape[1]
     rows = shaped.counted(total_weight, batches) if core.reduction == "mean" else total_weight
-    settled = replace(shaped, penalty_scale=core.scale.penalty(core.reduction, rows, k))
-    if not _own_shape(shaped):
-        return settled
-    stated = core.stated_loss  # not core.loss, because the model may be bound again
-    return replace(settled, loss=replace(stated, value=partial(_without_axis, stated.value)), as_stated=stated)
+    scale = core.scale.penalty(core.reduction, rows, k)
+    return core.settled_again(tuple(outputs.shape[1:]), core.row_bytes, scale)
 
 
 def _row_bytes(core: ModuleCore, inputs: Inputs) -> int:
@@ -358,7 +372,7 @@ def module_core(
         theta=theta,
         fixed=fixed,
         loss=statement.loss,
-        l2=stored(_coefficients(layout, l2, optimized)).to(theta.device).expand_as(theta),
+        l2=stored(coefficients(layout, l2, optimized)).to(theta.device).expand_as(theta),
         centre=read_centre(centre, module, layout, theta),
         extra=penalty,
         reduction=agreed,
@@ -375,22 +389,3 @@ def _refuse_hopeless(audited: Mapping[str, Tensor]) -> None:
     refused = hopeless(d, first.element_size(), free_bytes(first.device))
     if refused is not None:
         raise ResourceError(f"{d:,} parameters do not fit in memory, whatever the rows.\n{refused}")
-
-
-def _coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimized: Optimized | None) -> Tensor:
-    """The coefficient of ½θ² (d,), given by the user or else by the optimizer; zero where it is unknown."""
-    given = layout.coefficients(l2)
-    if optimized is None or optimized.l2 is None:
-        return given
-    decay = layout.spread(optimized.l2)
-    if l2 is None:
-        return decay
-    apart = (given - decay).abs() > 1e-9 * decay.abs()  # more than rounding
-    if bool(apart.any()):
-        at = int(apart.nonzero()[0])
-        name = next(name for name, part in layout.split(torch.arange(len(given))).items() if bool((part == at).any()))
-        raise SettingError(
-            f"l2 is {given[at]:g} for {name!r}, and the weight_decay of {optimized.optimizer} {decay[at]:g}; leave l2 "
-            "out where the optimizer says it, or the optimizer where another penalty was trained"
-        )
-    return given

@@ -1,8 +1,10 @@
 """Reads from an optimizer which parameters were trained, and with which penalty."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.optim import (
     ASGD,
     LBFGS,
@@ -22,6 +24,7 @@ from torch.optim import (
 )
 
 from rue.core.errors import SettingError
+from rue.models.torch.parameters import Layout
 
 # These add weight_decay·θ to the gradient: the objective has the penalty ½ weight_decay ‖θ‖².
 IN_THE_GRADIENT = (SGD, Adam, RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, ASGD, Rprop, LBFGS)
@@ -71,3 +74,22 @@ def read_optimizer(optimizer: object, module: nn.Module, *, l2_given: bool) -> O
 
 def _unknown(name: str, decay: float) -> str:
     return f"{name} shrinks the weights apart from the gradient (weight_decay={decay:g}), which is no penalty"
+
+
+def coefficients(layout: Layout, l2: float | Mapping[str, float] | None, optimized: Optimized | None) -> Tensor:
+    """The coefficient of ½θ² (d,), given by the user or else by the optimizer; zero where it is unknown."""
+    given = layout.coefficients(l2)
+    if optimized is None or optimized.l2 is None:
+        return given
+    decay = layout.spread(optimized.l2)
+    if l2 is None:
+        return decay
+    apart = (given - decay).abs() > 1e-9 * decay.abs()  # more than rounding
+    if bool(apart.any()):
+        at = int(apart.nonzero()[0])
+        name = next(name for name, part in layout.split(torch.arange(len(given))).items() if bool((part == at).any()))
+        raise SettingError(
+            f"l2 is {given[at]:g} for {name!r}, and the weight_decay of {optimized.optimizer} {decay[at]:g}; leave l2 "
+            "out where the optimizer says it, or the optimizer where another penalty was trained"
+        )
+    return given

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from rue.core.errors import DeviceError, ModelError, SettingError
+from rue.core.stored import storable
 from rue.models.torch.blocks import Place
 from rue.models.torch.unwrapping import unwrap
 
 EXTRA = "_extra_state"  # the ending of the names of entries in a state dict that are not tensors
 
 
+@storable
 @dataclass(frozen=True)
 class Layout:
     """Where each named parameter lies in theta."""

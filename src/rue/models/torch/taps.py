@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from rue.core.nested import leaves
+from rue.core.stored import storable
 from rue.models.torch.blocks import Place, TappedBlock
 
 AxisOrder = Literal["alone", "first", "last", "shared"]
@@ -28,6 +29,7 @@ Layers = Mapping[Any, Callable[..., Any]]
 """For functions of torch that use parameters, a function that calls them and taps their output."""
 
 
+@storable
 class RowAxis(NamedTuple):
     """The axis of a layer's output that the rows of a batch lie along.
 
@@ -58,6 +60,7 @@ class RowAxis(NamedTuple):
         return values.expand(self.many, *values.shape)
 
 
+@storable
 class Use(NamedTuple):
     """A tapped use of parameters whose axis of rows has to be found out."""
 
@@ -65,6 +68,7 @@ class Use(NamedTuple):
     shape: tuple[int, ...]  # of the output
 
 
+@storable
 @dataclass
 class Seen:
     """What a forward pass did with audited parameters."""

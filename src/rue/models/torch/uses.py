@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rue.core.concepts import Inputs
 from rue.core.nested import take
+from rue.core.stored import storable
 from rue.models.torch.blocks import Place, lengths
 from rue.models.torch.tapped_layers import TAPPED
 from rue.models.torch.taps import RowAxis, Seen, Tapping, Use
@@ -49,6 +50,7 @@ class Network(Protocol):
         ...
 
 
+@storable
 @dataclass(frozen=True)
 class Uses:
     """What forward passes of a few rows showed."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rue.core.arrays import Array
 from rue.core.concepts import Decision, Facts, Family, Inputs
+from rue.core.stored import storable
 from rue.losses.loss import Loss, like_outputs, whole
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points
@@ -23,6 +24,7 @@ HELD_FIXED = (
 )
 
 
+@storable
 @dataclass(frozen=True)
 class Forest:
     """A forest as a reader takes it from a library: leaf values, and the rows that each tree was grown on."""
@@ -34,6 +36,7 @@ class Forest:
     in_bag: Callable[[Array], Iterator[tuple[Array, NDArray[np.bool_]]]] = field(repr=False)  # see `in_bag.in_bag`
 
 
+@storable
 @dataclass(frozen=True)
 class ForestCore:
     """Outputs are means of leaf values over trees; theta is all leaf values. It minimises no objective."""

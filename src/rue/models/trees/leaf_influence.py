@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from rue.core.arrays import Array, Whole
 from rue.core.concepts import WeightCovariance
 from rue.core.errors import DataError
+from rue.core.stored import storable, storable_rows
 from rue.models.trees.forest import Forest
 
 CLOSE = 1e-5  # relative difference of recomputed leaf means that is rounding: trees sum in another order
 
 
+@storable
 class SampledTrees(NamedTuple):
     """The number of a forest's trees, and the share of its resampling variance that is due to that number."""
 
@@ -21,6 +23,7 @@ class SampledTrees(NamedTuple):
     share: float
 
 
+@storable_rows
 @dataclass(frozen=True)
 class LeafInfluence:
     """How a unit's weight moves the mean of each leaf: by w(y − θ)/N, summed over the unit's rows in the leaf.

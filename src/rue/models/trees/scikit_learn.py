@@ -12,7 +12,7 @@ from rue.core.errors import ModelError, OpaqueError
 from rue.core.model import Model
 from rue.losses import Loss, bernoulli, cross_entropy, gamma, poisson, squared_error
 from rue.models.trees.forest import Forest, forest_core
-from rue.models.trees.in_bag import in_bag
+from rue.models.trees.in_bag import Draws, in_bag
 from rue.models.trees.noted import Noted, sums_noted
 from rue.models.trees.tree_estimator import (
     LossChoice,
@@ -135,7 +135,7 @@ def _forest(estimator: Any, loss: LossChoice, l2: LeafPenalty) -> Model:
             counts=np.array([tree.n_leaves for tree in trees], dtype=np.int64),
             labels=classes is not None,
             bootstrap=bool(getattr(estimator, "bootstrap", False)),
-            in_bag=partial(in_bag, estimator),
+            in_bag=partial(in_bag, Draws.of(estimator)),
         )
     )
     return forest_estimator(

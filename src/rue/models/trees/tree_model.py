@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rue.core.concepts import Facts, Family, Inputs
 from rue.core.errors import ModelError, SettingError
+from rue.core.stored import storable
 from rue.losses import Loss
 from rue.models.reading import read_leaf
 from rue.models.tables import as_points
@@ -31,6 +32,7 @@ HELD_FIXED = (
 LeafPenalty = float | Mapping[str, float] | None
 
 
+@storable
 @dataclass(frozen=True)
 class BoostedTrees:
     """What a reader takes from a library or a file: T trees, their leaf values, and what they were grown for."""
@@ -45,6 +47,7 @@ class BoostedTrees:
     noted: Noted | None = field(default=None, repr=False)  # None where it cannot be compared with rows
 
 
+@storable
 @dataclass(frozen=True)
 class TreeCore:
     """The core of an ensemble; inputs are leaves (n, T), and points that distances are measured on.

@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rue.core.arrays import Array
+from rue.core.stored import storable
 
 NEXT = np.array([[-1.0], [0.0], [1.0]])  # α − 1 stands in Z, α in Z₁, α + 1 in Z₂
 
 
+@storable
 class Gamma(NamedTuple):
     """One Gamma distribution for each of g problems."""
 

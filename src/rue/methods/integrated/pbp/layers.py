@@ -8,8 +8,10 @@ derivatives by the moments of z.
 import numpy as np
 
 from rue.core.arrays import Array
+from rue.core.stored import storable
 
 
+@storable
 class FirstLayer:
     """A layer whose inputs are numbers. Its weights (p, g, h) have the problems in the middle.
 
@@ -38,6 +40,7 @@ class FirstLayer:
         _move(self.mean, self.variance, shift, shrinkage)
 
 
+@storable
 class LaterLayer:
     """A layer whose inputs are uncertain, too. Its weights are (g, p, h), the constant's last."""
 

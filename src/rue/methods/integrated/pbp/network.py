@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from rue.core.arrays import Array
+from rue.core.stored import storable
 from rue.methods.integrated.pbp.layers import FirstLayer, LaterLayer
 from rue.methods.integrated.pbp.prior import Prior, hyperprior
 from rue.methods.integrated.pbp.rectifier import Rectified, rectify
 
 
+@storable
 class Networks:
     """The posterior of g networks of one architecture: weights, noise precision γ, prior precision λ."""
 

@@ -10,11 +10,13 @@ from rue.auditing.assessment import Assessment
 from rue.core.arrays import Array
 from rue.core.concepts import Inputs
 from rue.core.model import Model
+from rue.core.stored import storable
 from rue.data.features import Standardiser, coordinates
 from rue.methods.integrated.pbp.layers import with_constant
 from rue.methods.integrated.pbp.rectifier import rectify
 
 
+@storable
 @dataclass(frozen=True)
 class Posterior:
     """A trained network: the moments (p, h) of the weights of each layer, and the variance of the noise."""

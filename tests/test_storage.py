@@ -1,0 +1,432 @@
+"""Stored audits: the same bits again, from files of data that run nothing and are refused when they are damaged."""
+
+import json
+import pickle
+import struct
+import subprocess
+import sys
+from hashlib import sha256
+from inspect import signature
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load as read_arrays
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
+from torch import nn
+
+import pickle_cases as cases
+import rue
+import stored_cases
+from rue import left_out, solve
+from rue.core.errors import DataError, ModelError, RueError, SettingError
+from rue.core.stored import KNOWN
+from rue.methods import CLASSIFIER_METHODS, METHODS
+from rue.methods.integrated import INTEGRATED, Adam
+from test_pickling import answers, assert_same_bits
+
+pytestmark = pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
+X, y, X_new, three = cases.X, cases.y, cases.X_new, cases.three
+SMALL = {"training": Adam(epochs=3, batch=16, learning_rate=0.01), "epochs": 2, "members": 4, "rates": (0.1, 0.4)}
+NUMBERS = ("prediction", "score", "std", "noise_std", "total_std", "probability", "flip_probability", "scarce")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("rue.calibrate.error_model.TREES", 10)
+        yield
+
+
+@pytest.fixture
+def no_pickle(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("something was unpickled")
+
+    def switch_off():
+        for name in ("load", "loads", "Unpickler", "_Unpickler"):
+            monkeypatch.setattr(pickle, name, refuse)
+
+    return switch_off
+
+
+def net(outputs=1):
+    return rue.wrap(cases.net(outputs), loss="cross_entropy" if outputs > 1 else "squared_error", l2=0.5)
+
+
+def plain_net():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1))
+    return rue.wrap(module, loss="squared_error", l2=0.5)
+
+
+def assert_same(one, other, inputs):
+    a, b = one.audit(inputs), other.audit(inputs)
+    for part in NUMBERS:
+        np.testing.assert_array_equal(getattr(a, part), getattr(b, part), err_msg=part)
+
+
+def stored(auditor, model, path, **kept):
+    auditor.save(path, **kept)
+    return rue.load(path, model)
+
+
+@pytest.mark.parametrize("name", cases.AUDITORS)
+def test_every_kind_of_model_gives_the_same_bits_from_a_file_that_is_not_unpickled(
+    name, tmp_path, monkeypatch, no_pickle
+):
+    library = cases.LIBRARIES.get(name.split(" ")[0].strip(","))
+    if library is not None:
+        pytest.importorskip(library)
+    wrapped, wrap = [], rue.wrap
+    monkeypatch.setattr(rue, "wrap", lambda *given, **named: wrapped.append(wrap(*given, **named)) or wrapped[-1])
+    auditor = cases.AUDITORS[name]()
+    auditor.save(tmp_path / "a.rue")
+    no_pickle()
+    assert_same(auditor, rue.load(tmp_path / "a.rue", wrapped[-1]), cases.inputs_of(name))
+
+
+def fitted(method, model, targets):
+    return method(**{name: value for name, value in SMALL.items() if name in signature(method).parameters}).fit(
+        model, (X, targets)
+    )
+
+
+METHOD_CASES = {
+    **{name: (net, lambda model, method=method: fitted(method, model, y)) for name, method in METHODS.items()},
+    **{
+        f"{name}, classes": (lambda: net(3), lambda model, method=method: fitted(method, model, three))
+        for name, method in CLASSIFIER_METHODS.items()
+    },
+    **{name: (plain_net, lambda model, method=method: fitted(method, model, y)) for name, method in INTEGRATED.items()},
+    **{
+        f"LinearRUE, {solver}": (net, lambda model, solver=solver: rue.LinearRUE(solver=solver).fit(model, (X, y)))
+        for solver in (solve.Sketch(8), solve.StreamedDual(), solve.EKFAC(), solve.Blocks(), solve.Projection(8))
+    },
+    **{
+        f"ClassifierRUE, {solver}": (
+            lambda: net(3),
+            lambda model, solver=solver: rue.ClassifierRUE(solver=solver).fit(model, (X, three)),
+        )
+        for solver in (solve.Sketch(8), solve.StreamedDual())
+    },
+    **{
+        f"CalibratedRUE, {rule}": (
+            net,
+            lambda model, rule=rule: rue.CalibratedRUE().fit(model, (X, y), left_out=getattr(left_out, rule)()),
+        )
+        for rule in ("Influence", "Linearised", "KernelWitness", "Mixture")
+    },
+    "FewerRows": (net, lambda model: rue.FewerRows(0.5).fit(model, (X, y))),
+}
+
+
+@pytest.mark.parametrize("name", METHOD_CASES)
+def test_every_method_and_solver_gives_the_same_bits_and_explains_alike(name, tmp_path, no_pickle):
+    wrap, fit = METHOD_CASES[name]
+    auditor = fit(wrap())
+    auditor.save(tmp_path / "a.rue")
+    no_pickle()
+    assert_same(auditor, rue.load(tmp_path / "a.rue", wrap()), X_new)
+    targets = three if "lassif" in name or "classes" in name else y
+    with_rows = rue.load(tmp_path / "a.rue", wrap(), data=(X, targets))
+    assert_same_bits(answers(auditor.audit(X_new)), answers(with_rows.audit(X_new)))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "targets"),
+    [
+        (Ridge(), y),
+        (HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=5), y),
+        (HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5), three),
+    ],
+)
+def test_trained_copies_come_back_by_skops(estimator, targets, tmp_path, no_pickle):
+    model = rue.wrap(estimator.fit(X, targets))
+    method = rue.CalibratedRUE() if targets is y else rue.ClassifierRUE()
+    auditor = method.fit(model, (X, targets), left_out=left_out.Folds(3))
+    auditor.save(tmp_path / "a.rue")
+    no_pickle()
+    again = rue.load(tmp_path / "a.rue", model)
+    assert_same(auditor, again, X_new)
+    if targets is y:
+        for one, other in zip(
+            auditor.audit(X_new).interval(by="CV+")[:2], again.audit(X_new).interval(by="CV+")[:2], strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_copies_of_a_network_come_back_as_parameters(tmp_path):
+    model = plain_net()
+    auditor = rue.CalibratedRUE().fit(model, (X, y), refit=_trained, left_out=left_out.Folds(3))
+    assert_same(auditor, stored(auditor, plain_net(), tmp_path / "a.rue"), X_new)
+
+
+def _trained(rows):
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1))
+    inputs, targets = torch.from_numpy(X[rows]), torch.from_numpy(y[rows])
+    search = torch.optim.Adam(module.parameters(), 0.05)
+    for _ in range(20):
+        search.zero_grad()
+        nn.functional.mse_loss(module(inputs)[:, 0], targets).backward()
+        search.step()
+    return module
+
+
+def test_copies_of_a_users_own_class_are_refused_with_a_way_out(tmp_path):
+    class Own(Ridge):
+        pass
+
+    auditor = rue.CalibratedRUE().fit(rue.wrap(cases.Box()), (X, y), refit=lambda rows: Own().fit(X[rows], y[rows]))
+    with pytest.raises(ModelError, match="refit=False"):
+        auditor.save(tmp_path / "a.rue")
+    assert not list(tmp_path.iterdir())
+
+
+def test_explanations_and_checks_need_the_rows_and_say_so(tmp_path):
+    model = net()
+    auditor = rue.LinearRUE().fit(model, (X, y))
+    bare = stored(auditor, net(), tmp_path / "ids.rue")
+    for ask in (lambda: bare.audit(X_new).explain(0), bare.check, lambda: bare.calibrate(cases.X_held, cases.y_held)):
+        with pytest.raises(DataError, match="data="):
+            ask()
+    whole = stored(auditor, net(), tmp_path / "all.rue", rows="all")
+    assert_same_bits(answers(auditor.audit(X_new)), answers(whole.audit(X_new)))
+    assert str(whole.check()) == str(auditor.check())
+    with pytest.raises(DataError, match="not the training rows"):
+        rue.load(tmp_path / "ids.rue", net(), data=(X[::-1].copy(), y))
+
+
+def arrays(path):
+    return read_arrays(path.read_bytes())
+
+
+def test_a_file_without_rows_has_no_number_of_any(tmp_path):
+    draw = np.random.default_rng(1)
+    inputs, targets = draw.normal(size=(61, 4)).astype(np.float32), draw.normal(size=61).astype(np.float32)
+    for wrap, method in ((net, rue.LinearRUE()), (net, rue.RUE(members=5)), (net, rue.Laplace())):
+        auditor = method.fit(wrap(), (inputs, targets))
+        auditor.save(tmp_path / "a.rue", rows="none")
+        for values in arrays(tmp_path / "a.rue").values():
+            assert 61 not in values.shape
+            assert values.numel() % 61 or not values.numel()
+        a, b = auditor.audit(X_new), rue.load(tmp_path / "a.rue", wrap()).audit(X_new)
+        np.testing.assert_allclose(a.score, b.score, rtol=1e-10)
+    auditor = rue.CalibratedRUE().fit(net(), (inputs, targets))
+    with pytest.raises(SettingError, match="ids"):
+        auditor.save(tmp_path / "b.rue", rows="none")
+    with pytest.raises(SettingError, match="rows must be"):
+        auditor.save(tmp_path / "b.rue", rows="some")
+
+
+def test_a_file_of_ids_has_not_the_table(tmp_path):
+    auditor = rue.LinearRUE().fit(net(), (X, y))
+    auditor.save(tmp_path / "a.rue")
+    column = set(X[:, 0].tolist())
+    for values in arrays(tmp_path / "a.rue").values():
+        assert len(column & set(values.double().flatten().tolist())) <= 2  # the ends of the range
+
+
+def test_another_model_is_refused(tmp_path):
+    auditor = rue.LinearRUE().fit(net(), (X, y))
+    auditor.save(tmp_path / "a.rue")
+    other = cases.net()
+    with torch.no_grad():
+        other.layers[0].weight[0, 0] += 1e-3
+    with pytest.raises(ModelError, match="not the model"):
+        rue.load(tmp_path / "a.rue", rue.wrap(other, loss="squared_error", l2=0.5))
+    with pytest.raises(ModelError, match="not the model"):
+        rue.load(tmp_path / "a.rue", net(3))
+    with pytest.raises(ModelError, match=r"rue\.wrap"):
+        rue.load(tmp_path / "a.rue", cases.net())
+    for loss, l2, what in (("huber", 0.5, "loss"), ("squared_error", 5.0, "l2")):
+        with pytest.raises(ModelError, match=f"wrapped otherwise: {what}"):
+            rue.load(tmp_path / "a.rue", rue.wrap(cases.net(), loss=loss, l2=l2))
+
+
+def test_another_mode_or_function_with_the_same_weights_is_refused(tmp_path):
+    class Twice(cases.Net):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    auditor = rue.LinearRUE().fit(net(), (X, y))
+    auditor.save(tmp_path / "a.rue")
+    twice = Twice()
+    twice.load_state_dict(cases.net().state_dict())
+    with pytest.raises(ModelError, match="not the model"):
+        rue.load(tmp_path / "a.rue", rue.wrap(twice, loss="squared_error", l2=0.5))
+    box = rue.wrap(cases.Box())
+    rue.CalibratedRUE().fit(box, (X, y), refit=False).save(tmp_path / "b.rue")
+    other = cases.Box()
+    other.predict = lambda table: np.asarray(table)[:, 1]
+    with pytest.raises(ModelError, match="not the model"):
+        rue.load(tmp_path / "b.rue", rue.wrap(other))
+
+
+def test_columns_in_another_order_are_put_in_place_or_refused(tmp_path):
+    frame = cases.frame.drop(columns="site")
+    model = rue.wrap(Ridge().fit(frame, y))
+    auditor = rue.LinearRUE().fit(model, (frame, y))
+    again = stored(auditor, model, tmp_path / "a.rue")
+    new = cases.frame_new.drop(columns="site")
+    np.testing.assert_array_equal(again.audit(new[["d", "c", "b", "a"]]).score, auditor.audit(new).score)
+    with pytest.raises(DataError, match="b"):
+        again.audit(new.drop(columns="b"))
+    other = Ridge().fit(frame[["d", "c", "b", "a"]], y)
+    with pytest.raises(RueError):
+        rue.load(tmp_path / "a.rue", rue.wrap(other))
+
+
+def rewritten(path, change):
+    """A file with a changed content and the right hash of it."""
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header, values = json.loads(content[8 : 8 + length]), read_arrays(content)
+    told = json.loads(header["__metadata__"]["rue"])
+    change(told)
+    said = json.dumps(told, ensure_ascii=False)
+    hashed = sha256(said.encode())
+    for name in sorted(values):
+        hashed.update(f"{name} {values[name].dtype} {tuple(values[name].shape)}".encode())
+        hashed.update(bytes(values[name].contiguous().flatten().view(torch.uint8).numpy().data))
+    header["__metadata__"] = {"rue": said, "sha256": hashed.hexdigest()}
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    path.write_bytes(struct.pack("<Q", len(head)) + head + content[8 + length :])
+
+
+@pytest.fixture
+def path(tmp_path):
+    rue.LinearRUE().fit(net(), (X, y)).save(tmp_path / "a.rue")
+    return tmp_path / "a.rue"
+
+
+def test_a_newer_format_and_another_kind_are_refused(path, tmp_path):
+    rewritten(path, lambda told: told.update(format=1))
+    rue.load(path, net())
+    rewritten(path, lambda told: told.update(format=99))
+    with pytest.raises(DataError, match="format 99"):
+        rue.load(path, net())
+    stored_cases.policy().save(tmp_path / "policy.rue")
+    with pytest.raises(DataError, match="stored policy"):
+        rue.load(tmp_path / "policy.rue", net())
+    with pytest.raises(DataError, match="cannot be read"):
+        rue.load(tmp_path / "missing.rue", net())
+
+
+NODES = [
+    {"is": "Popen", "of": {}},
+    {"is": "os.system", "of": {}},
+    {"is": "settle_module", "of": {}},
+    {"is": "Auditor", "of": {}},
+    {"function": "system"},
+    {"function": "Auditor"},
+    {"partial": [{"at": 0}, {"at": 0}, {"at": 0}]},
+    {"method": "__reduce__", "of": {"at": 0}},
+    {"method": "predict", "of": {"at": 0}},
+    {"model": ["core", "module", "forward", "__globals__"]},
+    {"model": ["__class__"]},
+    {"numpy": "O", "array": "0"},
+    {"array": "../../etc/passwd", "on": "cpu"},
+    {"dtype": "load"},
+    {"device": "cuda:7"},
+    {"at": 10**9},
+    {"is": "Guarantee", "said": []},
+    {"nothing": 1},
+    "text",
+    {},
+    None,
+    [[[[]]]],
+]
+
+
+@pytest.mark.parametrize("node", NODES, ids=json.dumps)
+def test_what_no_audit_is_made_of_is_refused(node, path):
+    rewritten(path, lambda told: told["parts"]["auditor"].__setitem__(0, node))
+    with pytest.raises(RueError):
+        rue.load(path, net())
+
+
+def test_deep_nesting_is_refused(path):
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = content[8 : 8 + length].decode().replace('{"__metadata__"', '{"a":' + "[" * 10**5 + "]" * 10**5 + ',"__m"')
+    path.write_bytes(struct.pack("<Q", len(header)) + header.encode() + content[8 + length :])
+    with pytest.raises(DataError, match="damaged"):
+        rue.load(path, net())
+
+
+def test_two_thousand_damaged_files_are_refused(path):
+    whole, draw, model = path.read_bytes(), np.random.default_rng(0), net()
+    for attempt in range(2000):
+        if attempt % 4 == 0:
+            damaged = whole[: draw.integers(len(whole))]
+        elif attempt % 4 == 1:
+            start = int(draw.integers(len(whole)))
+            damaged = whole[:start] + draw.bytes(int(draw.integers(1, 50))) + whole[start:]
+        else:
+            bent = bytearray(whole)
+            for place in draw.integers(0, len(whole), int(draw.integers(1, 4))):
+                bent[place] ^= 1 << int(draw.integers(8))
+            damaged = bytes(bent)
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match="damaged"):
+            rue.load(path, model)
+
+
+def test_a_file_is_read_in_another_process(tmp_path):
+    auditor = stored_cases.KEPT["calibrated"].fit(stored_cases.numbers())
+    auditor.save(tmp_path / "a.rue")
+    told = (
+        "import json, stored_cases, rue; "
+        f"print(json.dumps(stored_cases.said(rue.load({str(tmp_path / 'a.rue')!r}, stored_cases.numbers()))))"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, cwd=stored_cases.FOLDER.parent)
+    assert json.loads(done.stdout) == stored_cases.said(auditor), done.stderr
+
+
+@pytest.mark.parametrize("name", stored_cases.KEPT)
+def test_files_of_earlier_releases_are_read(name):
+    auditor = rue.load(stored_cases.FOLDER / f"{name}.rue", stored_cases.KEPT[name].wrap())
+    wanted = json.loads((stored_cases.FOLDER / "answers.json").read_text())[name]
+    for part, values in stored_cases.said(auditor).items():
+        np.testing.assert_allclose(values, wanted[part], rtol=1e-9)
+
+
+def test_a_policy_is_stored_and_that_of_an_earlier_release_is_read(tmp_path):
+    policy = stored_cases.policy()
+    policy.save(tmp_path / "p.rue")
+    again = rue.Policy.load(tmp_path / "p.rue")
+    assert again == policy
+    assert again.guarantee.promise == policy.guarantee.promise
+    assert rue.Policy.load(stored_cases.FOLDER / "policy.rue").threshold == pytest.approx(policy.threshold)
+
+
+def test_names_in_files_are_those_of_things_without_names_of_modules(path):
+    content = path.read_bytes()
+    said = json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])["__metadata__"]["rue"]
+    assert "rue." not in said.replace("rue.load", "")
+    assert all("." not in name for name in KNOWN)
+
+
+def test_frames_and_texts_are_drawn_for_probes(tmp_path):
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    table = cases.frame.assign(when=pd.Timestamp("2026-01-01"), day=np.arange(48) % 7).drop(columns="when")
+    steps = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["site"]), remainder="passthrough")
+    model = rue.wrap(make_pipeline(steps, Ridge()).fit(table, y))
+    auditor = rue.LinearRUE().fit(model, (table, y))
+    again = stored(auditor, model, tmp_path / "a.rue")
+    np.testing.assert_array_equal(again.audit(table[:5]).score, auditor.audit(table[:5]).score)
+
+
+def test_a_forest_is_stored_as_arrays(tmp_path):
+    forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+    model = rue.wrap(forest)
+    auditor = rue.methods.best_method(model).fit(model, (X, y))
+    assert_same(auditor, stored(auditor, model, tmp_path / "a.rue"), X_new)
