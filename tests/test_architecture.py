@@ -135,7 +135,8 @@ def test_the_public_names_are_these():
             *("Explanation", "Explanations"),
             *("calibrate", "curvature", "losses", "solve", "sharing", "resample", "evaluate", "datasets"),
             *("integrated", "policy"),
-            *("errors", "checkpoint", "left_out", "load", "plan", "plots", "quiet", "tokens", "Report", "report"),
+            *("errors", "checkpoint", "left_out", "plan", "plots", "quiet", "tokens", "Report", "report"),
+            *("load", "AuditedEstimator"),
             *("Check", "CheckUp", "checks"),
         ]
     )

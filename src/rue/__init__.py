@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 from torch.nn import Module
@@ -49,11 +49,15 @@ from rue.models import best_known, wrap
 from rue.policy import Policy
 from rue.reports import Report, report
 
+if TYPE_CHECKING:
+    from rue.methods.audited_estimator import AuditedEstimator
+
 __version__ = "0.1.0"
 
 __all__ = [
     "RUE",
     "Audit",
+    "AuditedEstimator",
     "Auditor",
     "BootstrapSGD",
     "CalibratedRUE",
@@ -118,6 +122,15 @@ sys.modules |= {
         "tokens": tokens,
     }.items()
 }
+
+
+def __getattr__(name: str) -> Any:
+    """What loads scikit-learn is loaded when it is asked for."""
+    if name == "AuditedEstimator":
+        from rue.methods.audited_estimator import AuditedEstimator
+
+        return AuditedEstimator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -30,7 +30,7 @@ from rue.checks.check import CheckUp
 from rue.checks.check_up import check_up
 from rue.checks.subject import Audited, Subject
 from rue.core.arrays import Array
-from rue.core.audited_rows import input_chunks
+from rue.core.audited_rows import input_chunks, taken
 from rue.core.classify import averaged, epistemic, flip_probability, probability
 from rue.core.concepts import Decision, Facts, Inputs
 from rue.core.derivatives import outputs
@@ -45,7 +45,6 @@ from rue.data.opening import input_batches
 from rue.explain.explainer import Explainer
 from rue.explain.explanation import Explanation, Explanations
 from rue.explain.target import explained_number
-from rue.models.admission import described, shapes
 from rue.models.answers import check_answers
 
 Predict = Callable[[Model, Inputs], Tensor]
@@ -332,11 +331,11 @@ class Auditor:
 
     def _chunks(self, inputs: Any) -> Any:
         for batch in input_batches(inputs, self.model):
-            with described(f"the model could not take inputs of {shapes(batch)}"):
+            with taken(batch):
                 yield from input_chunks(self.model, batch)
 
     def _assess(self, inputs: Inputs) -> Assessment:
-        with described(f"the model could not take inputs of {shapes(inputs)}"), audited_kept(inputs):
+        with taken(inputs), audited_kept(inputs):
             assessment = self.assess(self.model, inputs)
         if not bool(torch.isfinite(assessment.prediction).all()):
             raise DataError("the model returns NaN or infinite predictions for some of these inputs; check them")

@@ -1,10 +1,12 @@
 """How many rows are audited at once, so that their Jacobians and covariances fit in memory."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rue.core.chunks import chunk_rows, rows_between_readings, rows_of
 from rue.core.concepts import Inputs, Objective
 from rue.core.derivatives import outputs
+from rue.core.errors import ModelError
 from rue.core.nested import leaves, take
 
 COVARIANCES = 4  # matrices (k, k) of an audited row that are in memory at once
@@ -18,6 +20,18 @@ def input_chunks(model: Objective, inputs: Inputs) -> Iterator[Inputs]:
     size = _at_once(model, outputs(model, take(inputs, slice(0, 2))).shape[1]) if count > 1 else 1
     for a in range(0, count, size):
         yield take(inputs, slice(a, a + size))
+
+
+@contextmanager
+def taken(inputs: Inputs) -> Iterator[None]:
+    """Say which inputs a model could not take."""
+    try:
+        yield
+    except (RuntimeError, TypeError, IndexError) as error:
+        found = ", ".join(str(tuple(leaf.shape)) for leaf in leaves(inputs))
+        raise ModelError(
+            f"the model could not take inputs of shape {found}: {error}; give inputs as in training"
+        ) from error
 
 
 def _at_once(model: Objective, k: int) -> int:

@@ -123,7 +123,7 @@ def numbered(inputs: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 def as_points(inputs: dict[str, Any]) -> dict[str, Tensor]:
     """Points and levels from `described`, as tensors without NaN."""
     parts = {
-        name: torch.as_tensor(np.ascontiguousarray(inputs[name]), dtype=torch.float64)
+        name: torch.from_numpy(np.array(inputs[name], dtype=np.float64))  # a copy: a table may be read-only
         for name in (POINTS, LEVELS)
         if name in inputs
     }
