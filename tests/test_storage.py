@@ -7,6 +7,7 @@ import subprocess
 import sys
 from hashlib import sha256
 from inspect import signature
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,14 @@ import torch
 from safetensors.torch import load as read_arrays
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
 from torch import nn
 
 import pickle_cases as cases
 import rue
 import stored_cases
 from rue import left_out, solve
+from rue.auditing.probes import Range
 from rue.core.errors import DataError, ModelError, RueError, SettingError
 from rue.core.stored import KNOWN
 from rue.methods import CLASSIFIER_METHODS, METHODS
@@ -207,7 +210,7 @@ def arrays(path):
 def test_a_file_without_rows_has_no_number_of_any(tmp_path):
     draw = np.random.default_rng(1)
     inputs, targets = draw.normal(size=(61, 4)).astype(np.float32), draw.normal(size=61).astype(np.float32)
-    for wrap, method in ((net, rue.LinearRUE()), (net, rue.RUE(members=5)), (net, rue.Laplace())):
+    for wrap, method in ((net, rue.Homoscedastic()), (net, rue.LinearRUE())):
         auditor = method.fit(wrap(), (inputs, targets))
         auditor.save(tmp_path / "a.rue", rows="none")
         for values in arrays(tmp_path / "a.rue").values():
@@ -215,9 +218,12 @@ def test_a_file_without_rows_has_no_number_of_any(tmp_path):
             assert values.numel() % 61 or not values.numel()
         a, b = auditor.audit(X_new), rue.load(tmp_path / "a.rue", wrap()).audit(X_new)
         np.testing.assert_allclose(a.score, b.score, rtol=1e-10)
-    auditor = rue.CalibratedRUE().fit(net(), (inputs, targets))
-    with pytest.raises(SettingError, match="ids"):
-        auditor.save(tmp_path / "b.rue", rows="none")
+    again = rue.load(tmp_path / "a.rue", net(), data=(inputs, targets))
+    assert again.audit(X_new).explain(0).contribution.shape == auditor.audit(X_new).explain(0).contribution.shape
+    for method in (rue.CalibratedRUE(), rue.RUE(members=5), rue.BootstrapSGD(members=3), rue.ErrorForest()):
+        auditor = method.fit(net(), (inputs, targets))
+        with pytest.raises(SettingError, match="ids"):
+            auditor.save(tmp_path / "b.rue", rows="none")
     with pytest.raises(SettingError, match="rows must be"):
         auditor.save(tmp_path / "b.rue", rows="some")
 
@@ -430,3 +436,133 @@ def test_a_forest_is_stored_as_arrays(tmp_path):
     model = rue.wrap(forest)
     auditor = rue.methods.best_method(model).fit(model, (X, y))
     assert_same(auditor, stored(auditor, model, tmp_path / "a.rue"), X_new)
+
+
+def test_rare_words_and_rows_of_a_loader_are_not_in_a_file(tmp_path):
+    table = pd.DataFrame({"a": X[:, 0], "name": [f"SECRET{number}" for number in range(48)]})
+    table["diagnosis"] = ["common"] * 47 + ["seldom"]
+
+    class Reads(cases.Box):
+        def predict(self, frame):
+            return frame["a"].to_numpy() * 0.9
+
+    auditor = rue.Homoscedastic().fit(rue.wrap(Reads()), (table, y))
+    auditor.save(tmp_path / "a.rue", rows="none")
+    content = (tmp_path / "a.rue").read_bytes()
+    assert b"SECRET" not in content
+    assert b"seldom" not in content
+    data = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy(y))
+    for size in (1, 2):
+        loader = torch.utils.data.DataLoader(data, batch_size=size)
+        rue.LinearRUE().fit(net(), loader).save(tmp_path / "b.rue", rows="none")
+        kept = [values.double().flatten().tolist() for values in arrays(tmp_path / "b.rue").values()]
+        assert not set(chain.from_iterable(kept)) & set(X.astype(float).flatten().tolist())
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "hist"])
+def test_estimators_that_are_audited_by_their_predictions_are_taken_as_they_are(library, tmp_path):
+    if library == "lightgbm":
+        lightgbm = pytest.importorskip("lightgbm")
+        made = lightgbm.LGBMRegressor(objective="poisson", n_estimators=5, min_child_samples=5, verbose=-1, n_jobs=1)
+    else:
+        made = HistGradientBoostingRegressor(loss="poisson", max_iter=5, min_samples_leaf=5)
+    model = rue.wrap(made.fit(X, cases.counts))
+    auditor = rue.CalibratedRUE().fit(model, (X, cases.counts), refit=False)
+    assert_same(auditor, stored(auditor, model, tmp_path / "a.rue"), X_new)
+
+
+def test_copies_of_neighbours_are_stored(tmp_path):
+    model = rue.wrap(KNeighborsRegressor().fit(X, y))
+    auditor = rue.CalibratedRUE().fit(model, (X, y))
+    assert_same(auditor, stored(auditor, model, tmp_path / "a.rue"), X_new)
+
+
+STATEMENTS = {
+    "delta": ({"loss": nn.HuberLoss(delta=0.1)}, {"loss": nn.HuberLoss(delta=9.0)}, 1),
+    "smoothing": ({"loss": nn.CrossEntropyLoss()}, {"loss": nn.CrossEntropyLoss(label_smoothing=0.5)}, 3),
+    "class weights": (
+        {"loss": nn.CrossEntropyLoss(torch.tensor([1.0, 1.0, 2.0]))},
+        {"loss": nn.CrossEntropyLoss(torch.tensor([1.0, 20.0, 9.0]))},
+        3,
+    ),
+    "l2 by name": ({"l2": {"*weight": 1.0, "*bias": 0.5}}, {"l2": {"*weight": 9.0, "*bias": 0.5}}, 1),
+    "centre": (
+        {"l2": 1.0, "centre": {name: 0 * part + 1 for name, part in cases.net().state_dict().items()}},
+        {"l2": 1.0},
+        1,
+    ),
+    "own loss": (
+        {"loss": lambda outputs, targets: torch.log(torch.cosh(outputs - targets))},
+        {"loss": lambda outputs, targets: 2 * torch.log(torch.cosh(outputs - targets))},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_another_statement_beside_the_same_weights_is_refused(name, tmp_path):
+    one, other, outputs = STATEMENTS[name]
+
+    def wrap(said):
+        return rue.wrap(cases.net(outputs), **({"loss": "squared_error", "l2": 0.5} | said))
+
+    rue.LinearRUE().fit(wrap(one), (X, three if outputs == 3 else y)).save(tmp_path / "a.rue")
+    rue.load(tmp_path / "a.rue", wrap(one))
+    with pytest.raises(ModelError, match="wrapped otherwise"):
+        rue.load(tmp_path / "a.rue", wrap(other))
+
+
+def test_numbered_columns_and_dates_are_drawn_and_a_black_box_is_compared_by_them(tmp_path):
+    class Scaled:
+        def __init__(self, factor):
+            self.factor = factor
+
+        def predict(self, frame):
+            return self.factor * np.asarray(frame[0], dtype=float)
+
+    frame = pd.DataFrame(X).assign(day=pd.date_range("2026-01-01", periods=48))
+    auditor = rue.CalibratedRUE().fit(rue.wrap(Scaled(1.0)), (frame.drop(columns="day"), y), refit=False)
+    auditor.save(tmp_path / "a.rue")
+    rue.load(tmp_path / "a.rue", rue.wrap(Scaled(1.0)))
+    with pytest.raises(ModelError, match="not the model"):
+        rue.load(tmp_path / "a.rue", rue.wrap(Scaled(-7.0)))
+    drawn = Range.of(frame["day"].to_numpy()).draw(np.random.default_rng(0))
+    assert drawn.dtype == frame["day"].dtype
+    assert frame["day"].min() <= drawn.min() <= drawn.max() <= frame["day"].max()
+
+
+def test_other_groups_and_weights_are_refused(tmp_path):
+    rue.LinearRUE().fit(net(), rue.Data(X, y, group=cases.group)).save(tmp_path / "a.rue")
+    rue.load(tmp_path / "a.rue", net(), data=rue.Data(X, y, group=cases.group))
+    for data in ((X, y), rue.Data(X, y, group=cases.group // 3), rue.Data(X, y, cases.weight, cases.group)):
+        with pytest.raises(DataError, match="weights or groups"):
+            rue.load(tmp_path / "a.rue", net(), data=data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: told.update(format="newest"),
+        lambda told: told.pop("about"),
+        lambda told: told.pop("parts"),
+        lambda told: told["parts"].pop("auditor"),
+        lambda told: told["parts"].pop("schema"),
+        lambda told: told.update(parts=[]),
+        lambda told: told["parts"].update(auditor=[]),
+        lambda told: told["about"].pop("weights"),
+        lambda told: told["about"].update(settled={"rows": "x"}),
+        lambda told: told["parts"]["auditor"].__setitem__(0, {"range": [None, None, None]}),
+    ],
+)
+def test_made_up_content_is_refused_by_an_error_of_the_library(change, path):
+    rewritten(path, change)
+    with pytest.raises(RueError):
+        rue.load(path, net())
+
+
+@pytest.mark.parametrize("wrong", [None, b"a.rue", "", 3])
+def test_what_is_no_path_is_refused(wrong):
+    with pytest.raises(SettingError, match="path"):
+        rue.load(wrong, net())
+    with pytest.raises(SettingError, match="path"):
+        rue.LinearRUE().fit(net(), (X, y)).save(wrong)

@@ -1,5 +1,6 @@
 """Inputs that no row has: drawn within the ranges of the training columns, to see whether a model is the same again."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,13 +13,16 @@ from rue.core.arrays import Array
 from rue.core.derivatives import outputs
 from rue.core.errors import ModelError, RueError
 from rue.core.model import Model
-from rue.core.nested import map_leaves
+from rue.core.nested import joined, leaves, map_leaves
 from rue.core.resample import untouched
 from rue.core.stored import storable
 from rue.data.rows import Rows
 
 COUNT = 32
-MOST_WORDS = 1000  # of a column that are drawn among
+MOST_WORDS = 100  # of a column that are drawn among,
+SHARED = 5  # each of so many rows or more: a rarer one tells of somebody
+TINY = 1e-300
+SEEN = 1000  # rows that a range is taken of, where they are no table
 NEAR = 1e-4  # of the largest output
 UNREADABLE = (RueError, RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
 Form = Literal["array", "tensor", "frame", "read"]
@@ -37,26 +41,35 @@ class Range:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> "Range":
-        """The range of (n, ...) values."""
-        if values.dtype.kind not in "biuf":
-            flat = [word for word in values.ravel().tolist() if isinstance(word, str | int | float)]
-            return cls(values.dtype.str, words=tuple(sorted(set(flat), key=repr)[:MOST_WORDS]))
-        finite = np.where(np.isfinite(values), values, 0) if values.dtype.kind == "f" else values
-        return cls(values.dtype.str, finite.min(axis=0), finite.max(axis=0))
+        """The range of (n, ...) values, a little wider, so that no number of a row is an end of it."""
+        kind = values.dtype.kind
+        if kind in "mM":
+            return replace(cls.of(values.view(np.int64)), dtype=values.dtype.str)
+        if kind not in "biuf":
+            counts = Counter(word for word in values.ravel().tolist() if isinstance(word, str))
+            common = sorted(word for word, count in counts.items() if count >= SHARED)
+            return cls(values.dtype.str, words=tuple(common[:MOST_WORDS]))
+        if kind != "f":
+            return cls(values.dtype.str, values.min(axis=0), values.max(axis=0))
+        finite = np.where(np.isfinite(values), values, 0)
+        low, high = finite.min(axis=0).astype(np.float64), finite.max(axis=0).astype(np.float64)
+        unit = 10.0 ** np.floor(np.log10(np.maximum(high - low, TINY)))
+        return cls(values.dtype.str, np.floor(low / unit) * unit, np.ceil(high / unit) * unit)
 
     def draw(self, source: np.random.Generator) -> NDArray[Any]:
         """`COUNT` rows."""
         if self.low is None or self.high is None:
             numbers = source.integers(0, max(1, len(self.words)), COUNT)
             drawn = np.empty(COUNT, dtype=object)
-            drawn[:] = [self.words[number] if self.words else None for number in numbers]
+            drawn[:] = [self.words[number] if self.words else "" for number in numbers]
             return drawn
         low, high, kind = self.low, self.high, np.dtype(self.dtype).kind
         share = source.random((COUNT, *low.shape))
         if kind == "f":
             return (low + share * (high - low)).astype(self.dtype)
         whole = low.astype(np.float64) + np.floor(share * (high.astype(np.float64) - low + 1))
-        return np.minimum(whole, high).astype(self.dtype)
+        numbers = np.minimum(whole, high).astype(np.int64)
+        return numbers.view(self.dtype) if kind in "mM" else numbers.astype(self.dtype)
 
 
 @storable
@@ -119,10 +132,14 @@ def _answers(model: Model, read: Any) -> Array:
 def _ranges(rows: Rows) -> tuple[Form, Any]:
     raw = rows.source.X
     if hasattr(raw, "iloc") and raw.columns.is_unique:
-        return "frame", {str(name): Range.of(np.asarray(raw[name])) for name in raw.columns}
+        return "frame", {name: Range.of(np.asarray(raw[name])) for name in raw.columns}
     if isinstance(raw, Tensor):
         return "tensor", Range.of(raw.detach().cpu().numpy())
     if isinstance(raw, np.ndarray):
         return "array", Range.of(raw)
-    read = next(rows.batches()).inputs
-    return "read", map_leaves(lambda part: Range.of(part.detach().cpu().numpy()), read)
+    seen: list[Any] = []
+    for batch in rows.batches():
+        seen.append(map_leaves(lambda part: part.detach().cpu(), batch.inputs))
+        if sum(len(leaves(part)[0]) for part in seen) >= SEEN:
+            break
+    return "read", map_leaves(lambda part: Range.of(part.numpy()), joined(seen))

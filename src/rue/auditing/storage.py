@@ -4,6 +4,7 @@ The model is the user's and stays where it is: a file holds what a fit made besi
 where they lie in it.
 """
 
+import warnings
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -14,19 +15,25 @@ import torch
 from torch import Tensor
 
 from rue.auditing.probes import Probes
+from rue.auditing.statement import statement
 from rue.auditing.stored_copies import StoredCopy, as_data
 from rue.core.concepts import Facts
-from rue.core.errors import DataError, DeviceError, ModelError, SettingError
+from rue.core.errors import DataError, DeviceError, ModelError, RueWarning, SettingError
 from rue.core.model import Model
 from rue.core.stored import KNOWN, Written, holds_rows, read_again, written
 from rue.core.stored_file import raw, read_file, write_file
 from rue.data.opening import training_rows
 from rue.data.rows import Data, Rows
+from rue.models import best_known
 
 if TYPE_CHECKING:
     from rue.auditing.auditor import Auditor
 
 KIND = "audit"
+UNPROBED = (
+    "no rows could be drawn when this audit was saved (inputs of an unusual form), so that nothing but the weights was "
+    "compared; make sure that it is the model that was audited"
+)
 
 
 @runtime_checkable
@@ -70,7 +77,10 @@ def save(auditor: "Auditor", path: str | Path, *, rows: KeptRows = "ids") -> Non
     plain = model if model.behind is None else replace(model, core=model.behind, behind=None)
     kept = auditor if rows == "all" else replace(auditor, stopped_by=None)
     if rows == "none":
-        kept = replace(kept, predictive=replace(kept.predictive, left_out=None, ranked=None))
+        if not isinstance(auditor.assess, OfSums):
+            raise SettingError(_rests_on_rows(auditor.method))
+        trained = replace(kept.trained, cells=None)
+        kept = replace(kept, trained=trained, predictive=replace(kept.predictive, left_out=None, ranked=None))
     parts = {"probes": Probes.of(plain, data), "table": _table(data) if rows == "all" else None, "auditor": kept}
     instead = partial(_instead, model=plain, without=rows == "none")
     nodes = {name: written(part, plain, instead) for name, part in parts.items()}
@@ -90,31 +100,40 @@ def load(path: str | Path, model: Model, data: Any = None) -> "Auditor":
     about, device = found.about, model.theta.device
     try:
         weights, place, stated = about["weights"], about["device"], dict(about["stated"])
+        seen = (model, best_known(model), best_known(model, asked=True))  # methods may look at predictions alone
+        model = next((each for each in seen if _weights(each) == weights), model)
         settled = model.settled_again(about["settled"])
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{str(path)!r} does not say what model it is of; save the audit again") from error
     if weights != _weights(model):
         raise ModelError(
-            "this is not the model that was audited: its parameters, their names or shapes are others; hand rue.load "
-            "that model, or fit the audit of this one"
+            "this is not the model that was audited: a value, name, shape or type of its parameters or buffers is "
+            "another; hand rue.load that model, or fit the audit of this one"
         )
     now = _stated(settled)
-    apart = [name for name in sorted({*now, *stated}) if now.get(name) != stated.get(name)]
-    if apart:
+    apart = [name for name in sorted({*now, *stated}) if now.get(name) != stated.get(name) and name != "statement"]
+    if apart or now["statement"] != stated.get("statement"):
         was, here = (", ".join(f"{name} {facts.get(name)}" for name in apart) for facts in (stated, now))
-        raise ModelError(
-            f"the model is wrapped otherwise: {here}, and {was} when the audit was fitted; wrap it in the same way"
+        what = (
+            f"{here}, and {was} when the audit was fitted"
+            if apart
+            else "a setting of its loss, an l2, penalty or centre"
         )
+        raise ModelError(f"the model is wrapped otherwise: {what}; wrap it in the same way")
     if place != device.type and device.type != "cpu":
         raise DeviceError(
             f"the audit was fitted on {place!r} and the model is on {device.type!r}; hand rue.load the model on "
             f"{place!r}, or on 'cpu'"
         )
-    settled = replace(settled, schema=_read(found.parts["schema"], settled))
-    probes = _read(found.parts["probes"], settled)
-    if isinstance(probes, Probes):
+    if not {"schema", "probes", "table", "auditor"} <= found.parts.keys():
+        raise DataError(f"{str(path)!r} lacks parts of an audit; save it again")
+    schema, probes, table = (_read(found.parts[name], settled) for name in ("schema", "probes", "table"))
+    settled = replace(settled, schema=schema)
+    if probes is None:
+        warnings.warn(UNPROBED, RueWarning, stacklevel=2)
+    elif isinstance(probes, Probes):
         probes.refuse_another(settled)
-    table = _read(found.parts["table"], settled) if data is None else data
+    table = table if data is None else data
     opened = None if table is None else training_rows(table, model)[0]
     auditor = _read(found.parts["auditor"], settled, partial(_opened, opened=opened, model=settled))
     if type(auditor) is not KNOWN["Auditor"]:
@@ -138,8 +157,10 @@ def _about(auditor: "Auditor", model: Model, rows: KeptRows) -> Facts:
 
 def _stated(model: Model) -> Facts:
     """What is known of a model beside its weights, as far as numbers and words say it."""
-    plain = {name: value for name, value in model.describe().items() if name != "device"}
-    return {name: value for name, value in plain.items() if isinstance(value, str | bool | int | float)}
+    known = model.describe()
+    said: Facts = {name: known.get(name) for name in ("loss", "l2", "reduction", "estimator", "dtype")}
+    words = {name: value for name, value in said.items() if isinstance(value, str | int | float)}
+    return {**words, "statement": statement(model)}
 
 
 def _read(part: Written, model: Model, instead: Any = lambda thing: thing) -> Any:
@@ -154,17 +175,22 @@ def _instead(thing: Any, model: Model, without: bool) -> Any:
     if without and isinstance(thing, OfSums):
         return thing.of_sums()
     if without and holds_rows(thing):
-        raise SettingError(
-            f'rows="none" keeps no number of a single training row, and this audit rests on such ones '
-            f'({type(thing).__name__}); save it with rows="ids", or fit rue.LinearRUE() under a stated l2, which '
-            "rests on sums"
-        )
+        raise SettingError(_rests_on_rows(type(thing).__name__))
     return as_data(thing, model)
+
+
+def _rests_on_rows(what: str) -> str:
+    return (
+        f'rows="none" keeps no number of a single training row, and {what} rests on such ones, or on draws that tell '
+        'of them; save it with rows="ids", or fit rue.LinearRUE() under a stated l2, which rests on sums'
+    )
 
 
 def _table(data: Rows) -> Data:
     source = data.source
     for part in (source.X, source.y):
+        if part is None:
+            raise SettingError("this audit was read without its training rows; hand rue.load data=..., and save again")
         if not isinstance(part, Tensor) and type(part).__module__.split(".")[0] != "numpy":
             raise SettingError(
                 f'rows="all" stores arrays and tensors, and these rows are a {type(part).__name__}; save with '
@@ -185,8 +211,13 @@ def _opened(thing: Any, opened: Rows | None, model: Model) -> Any:
         return opened.some(mask)
     if thing.given != opened.given or thing.n != opened.n:
         raise DataError(
-            "these are not the training rows of the stored audit: their values or their order differ; give the very "
+            "these are not the training rows of the stored audit: their values, types or order differ; give the very "
             "same ones"
+        )
+    if len(thing.weight) and not (torch.equal(thing.weight, opened.weight) and torch.equal(thing.unit, opened.unit)):
+        raise DataError(
+            "these training rows have other weights or groups than those of the stored audit; give rue.Data(X, y, "
+            "weight, group) as it was fitted with"
         )
     return opened
 

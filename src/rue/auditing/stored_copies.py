@@ -1,5 +1,6 @@
 """Trained copies of an audited model as data: estimators as skops writes them, networks by their parameters."""
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,20 +13,23 @@ from rue.core.model import Model
 from rue.core.stored import storable
 from rue.models.torch.module import ModuleCore
 
-TRUSTED = (  # what skops does not know by itself, of libraries whose models are audited; no file may name more
+TRUSTED = {  # what skops does not know by itself, of libraries whose models are audited
     "catboost.core.CatBoostClassifier",
     "catboost.core.CatBoostRegressor",
     "collections.OrderedDict",
     "collections.defaultdict",
+    "numpy.dtype",
+    "scipy.interpolate._bsplines.BSpline",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.feature_selection._univariate_selection.f_regression",
     "lightgbm.basic.Booster",
     "lightgbm.sklearn.LGBMClassifier",
     "lightgbm.sklearn.LGBMRegressor",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.tree._tree.Tree",
     "xgboost.core.Booster",
     "xgboost.sklearn.XGBClassifier",
     "xgboost.sklearn.XGBRegressor",
-)
+}
+OF_SCIKIT_LEARN = re.compile(r"sklearn\.(?!externals|.*test|.*estimator_checks)[\w.]+\._?[A-Z]\w*")  # its classes
 MISSING = "trained copies of estimators are stored by skops, which is not installed: pip install skops"
 
 
@@ -43,10 +47,11 @@ class StoredCopy:
         except ImportError as error:
             raise ModelError(MISSING) from error
         content = self.content.tobytes()
-        strange = sorted(set(skops.io.get_untrusted_types(data=content)) - set(TRUSTED))
+        named = skops.io.get_untrusted_types(data=content)
+        strange = _strange(named)
         if strange:
             raise DataError(f"this file holds copies made of {', '.join(strange[:3])}, which are not read from files")
-        return as_copy(skops.io.loads(content, trusted=list(TRUSTED)), model)
+        return as_copy(skops.io.loads(content, trusted=named), model)
 
 
 def as_data(thing: Any, model: Model) -> Any:
@@ -72,10 +77,14 @@ def _written(estimator: Any) -> NDArray[np.uint8]:
     except ImportError as error:
         raise ModelError(MISSING) from error
     content = skops.io.dumps(estimator)
-    strange = sorted(set(skops.io.get_untrusted_types(data=content)) - set(TRUSTED))
+    strange = _strange(skops.io.get_untrusted_types(data=content))
     if strange:
         raise ModelError(
             f"this audit holds trained copies made of {', '.join(strange[:3])}, which a file of data has no place for; "
             "fit it with refit=False, or left_out=rue.left_out.Witnesses(), to have it without copies"
         )
     return np.frombuffer(content, dtype=np.uint8).copy()
+
+
+def _strange(named: list[str]) -> list[str]:
+    return sorted(name for name in named if name not in TRUSTED and not OF_SCIKIT_LEARN.fullmatch(name))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rue.core.errors import DataError, ModelError
+from rue.core.errors import DataError, ModelError, RueError
 
 T = TypeVar("T")
 KNOWN: dict[str, Any] = {}  # classes and functions that a file may name
@@ -174,10 +174,13 @@ class _Reader:
         for node in nodes:
             try:
                 self.made.append(self.instead(self._new(node)))
+            except RueError:
+                raise
             except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
                 raise DataError(f"this file holds what no audit is made of ({error}); save the audit again") from error
-        (whole,) = self.made[-1]
-        return whole
+        if not self.made or not isinstance(self.made[-1], list) or len(self.made[-1]) != 1:
+            raise DataError("this file holds what no audit is made of (it has no end); save the audit again")
+        return self.made[-1][0]
 
     def _of(self, node: Any) -> Any:
         if not isinstance(node, dict):

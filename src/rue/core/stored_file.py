@@ -1,6 +1,7 @@
 """One file of data: arrays as safetensors, all else as JSON beside them, and a hash of both."""
 
 import json
+import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from safetensors.torch import save as write_arrays
 from torch import Tensor
 
 from rue.core.concepts import Facts
-from rue.core.errors import DataError
+from rue.core.errors import DataError, SettingError
 from rue.core.files import write_whole
 from rue.core.stored import Written
 
@@ -29,6 +30,7 @@ class StoredFile(NamedTuple):
 
 def write_file(path: str | Path, kind: str, about: Facts, parts: dict[str, Written]) -> None:
     """Write a file of this kind, whole or not at all."""
+    _refuse_no_path(path)
     arrays = {f"{name}.{number}": values for name, part in parts.items() for number, values in part.arrays.items()}
     content = {
         "kind": kind,
@@ -42,6 +44,7 @@ def write_file(path: str | Path, kind: str, about: Facts, parts: dict[str, Writt
 
 def read_file(path: str | Path, kind: str) -> StoredFile:
     """What a file says, compared with its own hash; nothing of it is run."""
+    _refuse_no_path(path)
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -53,7 +56,8 @@ def read_file(path: str | Path, kind: str) -> StoredFile:
         said, arrays = beside["rue"], read_arrays(content)
         whole = _hash(said, arrays) == beside["sha256"]
         told = json.loads(said)
-        found, newest = told["kind"], told["format"]
+        found, newest, about = told["kind"], int(told["format"]), dict(told["about"])
+        parts = {name: _part(name, list(nodes), arrays) for name, nodes in dict(told["parts"]).items()}
     except BROKEN as error:
         raise DataError(f"{damaged} ({type(error).__name__}); give the path it was saved to") from error
     if not whole:
@@ -65,12 +69,19 @@ def read_file(path: str | Path, kind: str) -> StoredFile:
             f"{str(path)!r} is of format {newest}, and this release of rue reads formats up to {FORMAT}; read it with "
             "the release that wrote it, or a later one"
         )
-    return StoredFile(told["about"], {name: _part(name, nodes, arrays) for name, nodes in told["parts"].items()})
+    return StoredFile(about, parts)
+
+
+def _refuse_no_path(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise SettingError(f"the path of a file is {path!r}, expected text such as 'model.rue', or a pathlib.Path")
 
 
 def raw(values: Tensor) -> bytes:
     """The bytes of a tensor, in the order of its axes."""
-    return bytes(values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    flat = values.detach().cpu().flatten()
+    whole = flat if flat.stride() == (1,) else flat.clone(memory_format=torch.contiguous_format)
+    return bytes(whole.view(torch.uint8).numpy().data)
 
 
 def _part(name: str, nodes: list[Any], arrays: dict[str, Tensor]) -> Written:

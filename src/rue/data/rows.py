@@ -123,7 +123,7 @@ class Rows:
     def uncounted(self) -> "Rows":
         """The same without what is said of single rows: how many there were is left."""
         nothing = torch.zeros(0)
-        rows = replace(self, ids=nothing, weight=nothing, unit=nothing, cuts=(), given=0)
+        rows = replace(self, ids=nothing, weight=nothing, unit=nothing, cuts=())
         return rows if self.sample_of is None else replace(rows, sample_of=None)
 
     def refuse_changed_source(self) -> None:

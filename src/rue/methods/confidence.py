@@ -54,6 +54,10 @@ class OwnConfidence:
     by: Literal["largest", "entropy"]
     unit: float = field(repr=False)  # a squared temperature
 
+    def of_sums(self) -> "OwnConfidence":
+        """Itself: nothing in it is of a single row."""
+        return self
+
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Probabilities and their score; there is no covariance."""
         logits = outputs(model, inputs).double()

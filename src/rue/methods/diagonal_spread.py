@@ -28,6 +28,10 @@ class DiagonalSpread:
         step = pull_variance(model, data, resampler).sqrt()
         return cls(inverse.solve(step.unsqueeze(0)).vectors[0].square())
 
+    def of_sums(self) -> "DiagonalSpread":
+        """Itself: nothing in it is of a single row."""
+        return self
+
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Push the parameters' variances through the Jacobian."""
         rows = jacobian(model, inputs).double()  # (c, k, d)
@@ -46,6 +50,10 @@ class BlockSpread:
     def of(cls, model: Model, data: Rows, resampler: Resampler, inverse: Inverse) -> "BlockSpread":
         """Solve for a root of the covariance of the resampled gradient."""
         return cls(inverse.solve(pull_root(model, data, resampler, inverse)).vectors, model.family.blocks)
+
+    def of_sums(self) -> "BlockSpread":
+        """Itself: nothing in it is of a single row."""
+        return self
 
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Add up the covariances that the blocks make."""

@@ -29,6 +29,10 @@ class Homoscedastic:
 class ConstantScore:
     """The same score for all inputs."""
 
+    def of_sums(self) -> "ConstantScore":
+        """Itself: nothing in it is of a single row."""
+        return self
+
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """Predictions, and a score of one."""
         predicted = outputs(model, inputs)

@@ -67,6 +67,10 @@ class InverseSpread:
 
     inverse: Inverse = field(repr=False)
 
+    def of_sums(self) -> "InverseSpread":
+        """Itself: nothing in it is of a single row."""
+        return self
+
     def __call__(self, model: Model, inputs: Inputs) -> Assessment:
         """J H̃⁻¹ Jᵀ for a batch of inputs."""
         covariance, residual = leverage(jacobian(model, inputs), self.inverse)
