@@ -34,7 +34,7 @@ test-training: .venv/dev  ## what trains models again, and models of other libra
 test-jobs: .venv/dev browser  ## the four jobs above at once
 	$(PYTEST) -m '(docs or report or paper or training) and not slow' tests
 
-test-engines: .venv-engines/ready  ## fits whose sums Ray and Spark share, with the real engines; installs Java where it can
+test-engines: .venv-engines/ready  ## fits and stored audits in Spark, Ray, Dask, Polars and DuckDB themselves; installs Java where it can
 	@sh tests/engines/install_java.sh
 	RUE_PROGRESS=0 OMP_NUM_THREADS=1 .venv-engines/bin/pytest -q -m engines tests/engines
 

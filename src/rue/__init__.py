@@ -10,6 +10,7 @@ from torch.nn import Module
 from torch.optim import Optimizer
 
 from rue import calibrate, checks, evaluate, losses, plots, policy
+from rue.auditing.arrow_batches import batches
 from rue.auditing.auditor import Auditor
 from rue.auditing.intervals import Interval
 from rue.auditing.result import Audit
@@ -81,6 +82,7 @@ __all__ = [
     "Policy",
     "Report",
     "audit",
+    "batches",
     "calibrate",
     "checkpoint",
     "checks",
