@@ -58,6 +58,8 @@ TREE_FILES = "tests/test_tree_files.py"
 HOSTILE_FILES = "tests/test_hostile_tree_files.py"
 EXPORTED = "tests/test_exported_files.py"
 SAVING = "tests/test_saving.py"
+STORAGE = "tests/test_storage.py"
+ARROW = "tests/test_arrow_batches.py"
 FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
@@ -1927,6 +1929,76 @@ BREAKS = [
         "if not (self.projected and self.model.family.straight):",
         "if True:",
         ROUTED,
+    ),
+    Break(
+        "a tangent that remembers labels outvotes the witness",
+        "calibrate/left_out/sources.py",
+        "judged > MUCH * alone and not model.family.turned",
+        "judged > MUCH * alone",
+        STREAMED,
+    ),
+    Break(
+        "a stored audit is read beside other weights",
+        "auditing/storage.py",
+        "if weights != _weights(model):",
+        "if False:",
+        STORAGE,
+    ),
+    Break(
+        "settings of losses and penalties are not compared",
+        "auditing/storage.py",
+        "if apart or now[",
+        "if apart and now[",
+        STORAGE,
+    ),
+    Break(
+        "other groups are taken for those of the fit",
+        "auditing/storage.py",
+        "if len(thing.weight) and not (",
+        "if False and not (",
+        STORAGE,
+    ),
+    Break(
+        "members of a resampling count as sums",
+        "auditing/storage.py",
+        "if not isinstance(auditor.assess, OfSums):",
+        "if False:",
+        STORAGE,
+    ),
+    Break(
+        "rare words are kept for probes",
+        "auditing/probes.py",
+        "if count >= SHARED",
+        "if count >= 1",
+        STORAGE,
+    ),
+    Break(
+        "the ends of ranges are those of rows",
+        "auditing/probes.py",
+        "np.floor(low / unit) * unit, np.ceil(high / unit) * unit",
+        "low, high",
+        STORAGE,
+    ),
+    Break(
+        "a file's own hash is not compared",
+        "core/stored_file.py",
+        "    if not whole:",
+        "    if False:",
+        STORAGE,
+    ),
+    Break(
+        "the order of axes in memory is lost",
+        "core/stored.py",
+        "values.permute(tuple(np.argsort(axes).tolist()))",
+        "values.permute(tuple(np.argsort(axes).tolist())).contiguous()",
+        STORAGE,
+    ),
+    Break(
+        "columns in keep= are shown to the model",
+        "auditing/arrow_batches.py",
+        "for name in rows.schema.names if name not in self.keep]",
+        "for name in rows.schema.names]",
+        ARROW,
     ),
 ]
 
