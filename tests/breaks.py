@@ -59,7 +59,6 @@ HOSTILE_FILES = "tests/test_hostile_tree_files.py"
 EXPORTED = "tests/test_exported_files.py"
 SAVING = "tests/test_saving.py"
 STORAGE = "tests/test_storage.py"
-ARROW = "tests/test_arrow_batches.py"
 FORESTS = "tests/test_forests.py"
 TOKENS = "tests/test_tokens.py"
 PLOTS = "tests/test_plots.py"
@@ -1992,13 +1991,6 @@ BREAKS = [
         "values.permute(tuple(np.argsort(axes).tolist()))",
         "values.permute(tuple(np.argsort(axes).tolist())).contiguous()",
         STORAGE,
-    ),
-    Break(
-        "columns in keep= are shown to the model",
-        "auditing/arrow_batches.py",
-        "for name in rows.schema.names if name not in self.keep]",
-        "for name in rows.schema.names]",
-        ARROW,
     ),
 ]
 

@@ -30,7 +30,11 @@ JOBS = {
         "test_practice.py",
         "test_rivals.py",
     ),
-    "engines": ("engines/test_shared_by_engines.py", "engines/test_batches_by_engines.py"),
+    "engines": (
+        "engines/test_shared_by_engines.py",
+        "engines/test_batches_by_engines.py",
+        "engines/test_arrow_batches.py",
+    ),
     "training": (
         "laws/test_integrated_laws.py",
         "test_attacks.py",

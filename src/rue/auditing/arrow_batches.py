@@ -107,9 +107,9 @@ def batches(path: str | Path, model: Model, *, keep: tuple[str, ...] = (), level
     >>> import rue, tempfile, torch
     >>> X, y = torch.eye(2).repeat(3, 1), torch.arange(6.0)
     >>> model = rue.wrap(torch.nn.Linear(2, 1), loss="squared_error", l2=1.0)
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> rue.LinearRUE().fit(model, (X, y)).save(f"{folder.name}/a.rue")
-    >>> batches(f"{folder.name}/a.rue", model, keep=("id",)).auditor.method
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rue.LinearRUE().fit(model, (X, y)).save(f"{folder}/a.rue")
+    ...     batches(f"{folder}/a.rue", model, keep=("id",)).auditor.method
     'LinearRUE'
     """
     if not isinstance(model, Model):

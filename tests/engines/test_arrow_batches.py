@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -12,6 +11,7 @@ import pickle_cases as cases
 import rue
 from rue.core.errors import DataError, ModelError, SettingError
 
+pa = pytest.importorskip("pyarrow", reason="needs the environment that `make test-engines` makes")
 pytestmark = pytest.mark.filterwarnings("ignore::rue.errors.RueWarning")
 X, y, X_new = cases.X, cases.y, cases.X_new
 NAMES = ["a", "b", "c", "d"]
