@@ -1939,8 +1939,8 @@ BREAKS = [
     Break(
         "a stored audit is read beside other weights",
         "auditing/storage.py",
-        "if weights != _weights(model):",
-        "if False:",
+        "same = next((each for each in seen if _weights(each) == weights), None)",
+        "same = model",
         STORAGE,
     ),
     Break(

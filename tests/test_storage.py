@@ -531,6 +531,12 @@ def test_numbered_columns_and_dates_are_drawn_and_a_black_box_is_compared_by_the
     assert frame["day"].min() <= drawn.min() <= drawn.max() <= frame["day"].max()
 
 
+@pytest.mark.parametrize("value", [0.0, 1e-12, 5.0, 1e15])
+def test_a_column_of_one_value_is_drawn_near_it(value):
+    drawn = Range.of(np.full((20, 1), value)).draw(np.random.default_rng(0))
+    np.testing.assert_allclose(drawn, value, rtol=1e-5, atol=1e-9)
+
+
 def test_other_groups_and_weights_are_refused(tmp_path):
     rue.LinearRUE().fit(net(), rue.Data(X, y, group=cases.group)).save(tmp_path / "a.rue")
     rue.load(tmp_path / "a.rue", net(), data=rue.Data(X, y, group=cases.group))

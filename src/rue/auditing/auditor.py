@@ -115,9 +115,8 @@ class Auditor:
         for text in strange:
             warnings.warn(text, RueWarning, stacklevel=4)
         facts["warnings"] = (*self.facts["warnings"], *doubts, *strange)
-        return Audit(
-            self.method, _squeezed(predicted), score, facts, spread, **self._kind(collected, predicted, inputs)
-        )
+        kind = self._kind(collected, predicted, inputs)
+        return Audit(self.method, _squeezed(predicted), score, facts, spread, **kind)
 
     def _kind(self, collected: Collected, outputs: Array, inputs: Any) -> "_Kind":
         decision = self.model.family.decision

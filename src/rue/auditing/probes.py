@@ -21,7 +21,7 @@ from rue.data.rows import Rows
 COUNT = 32
 MOST_WORDS = 100  # of a column that are drawn among,
 SHARED = 5  # each of so many rows or more: a rarer one tells of somebody
-TINY = 1e-300
+TINY, SMALLEST = 1e-30, 1e-6  # a range is at least so wide, and so wide a part of its ends
 SEEN = 1000  # rows that a range is taken of, where they are no table
 NEAR = 1e-4  # of the largest output
 UNREADABLE = (RueError, RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError)
@@ -53,7 +53,8 @@ class Range:
             return cls(values.dtype.str, values.min(axis=0), values.max(axis=0))
         finite = np.where(np.isfinite(values), values, 0)
         low, high = finite.min(axis=0).astype(np.float64), finite.max(axis=0).astype(np.float64)
-        unit = 10.0 ** np.floor(np.log10(np.maximum(high - low, TINY)))
+        span = np.maximum(high - low, TINY + SMALLEST * np.maximum(np.abs(low), np.abs(high)))
+        unit = 10.0 ** np.floor(np.log10(span))
         return cls(values.dtype.str, np.floor(low / unit) * unit, np.ceil(high / unit) * unit)
 
     def draw(self, source: np.random.Generator) -> NDArray[Any]:

@@ -101,11 +101,11 @@ def load(path: str | Path, model: Model, data: Any = None) -> "Auditor":
     try:
         weights, place, stated = about["weights"], about["device"], dict(about["stated"])
         seen = (model, best_known(model), best_known(model, asked=True))  # methods may look at predictions alone
-        model = next((each for each in seen if _weights(each) == weights), model)
-        settled = model.settled_again(about["settled"])
+        same = next((each for each in seen if _weights(each) == weights), None)
+        settled = (same or model).settled_again(about["settled"])
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{str(path)!r} does not say what model it is of; save the audit again") from error
-    if weights != _weights(model):
+    if same is None:
         raise ModelError(
             "this is not the model that was audited: a value, name, shape or type of its parameters or buffers is "
             "another; hand rue.load that model, or fit the audit of this one"
@@ -134,7 +134,7 @@ def load(path: str | Path, model: Model, data: Any = None) -> "Auditor":
     elif isinstance(probes, Probes):
         probes.refuse_another(settled)
     table = table if data is None else data
-    opened = None if table is None else training_rows(table, model)[0]
+    opened = None if table is None else training_rows(table, same)[0]
     auditor = _read(found.parts["auditor"], settled, partial(_opened, opened=opened, model=settled))
     if type(auditor) is not KNOWN["Auditor"]:
         raise DataError(f"{str(path)!r} holds no audit; save it again")
