@@ -46,7 +46,7 @@ from rue.methods import (
     integrated,
 )
 from rue.methods.planning import plan
-from rue.models import best_known, wrap
+from rue.models import best_known, open_model, wrap
 from rue.policy import Policy
 from rue.reports import Report, report
 
@@ -95,6 +95,7 @@ __all__ = [
     "left_out",
     "load",
     "losses",
+    "open_model",
     "plan",
     "plots",
     "policy",

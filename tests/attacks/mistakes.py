@@ -1827,9 +1827,15 @@ ESTIMATORS = [
     ),
     refused(
         "A model file of an unknown kind is wrapped",
+        lambda: rue.wrap("model.onnx"),
+        ModelError,
+        r"known are .pt2, .safetensors",
+    ),
+    refused(
+        "A pickle is wrapped, which would run what is in it",
         lambda: rue.wrap("model.pkl"),
         ModelError,
-        r"known are .txt, .json",
+        r"runs whatever code is inside.*trust_code=True",
     ),
     refused(
         "A classifier that ends in a softmax is given the loss of logits",

@@ -1,6 +1,5 @@
 """Trained copies of an audited model as data: estimators as skops writes them, networks by their parameters."""
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,27 +10,8 @@ from rue.calibrate.left_out.refits import as_copy
 from rue.core.errors import DataError, ModelError
 from rue.core.model import Model
 from rue.core.stored import storable
+from rue.models.skops_file import skops_content, skops_estimator, untrusted
 from rue.models.torch.module import ModuleCore
-
-TRUSTED = {  # what skops does not know by itself, of libraries whose models are audited
-    "catboost.core.CatBoostClassifier",
-    "catboost.core.CatBoostRegressor",
-    "collections.OrderedDict",
-    "collections.defaultdict",
-    "numpy.dtype",
-    "scipy.interpolate._bsplines.BSpline",
-    "sklearn.feature_selection._univariate_selection.f_classif",
-    "sklearn.feature_selection._univariate_selection.f_regression",
-    "lightgbm.basic.Booster",
-    "lightgbm.sklearn.LGBMClassifier",
-    "lightgbm.sklearn.LGBMRegressor",
-    "xgboost.core.Booster",
-    "xgboost.sklearn.XGBClassifier",
-    "xgboost.sklearn.XGBRegressor",
-}
-OF_SCIKIT_LEARN = re.compile(r"sklearn\.(?!externals|.*test|.*estimator_checks)[\w.]+\._?[A-Z]\w*")  # its classes
-MISSING = "trained copies of estimators are stored by skops, which is not installed: pip install skops"
-
 
 @storable
 @dataclass(frozen=True)
@@ -42,16 +22,11 @@ class StoredCopy:
 
     def read(self, model: Model) -> Model:
         """The copy, beside the model it is a copy of; refuses what is neither numbers nor a known estimator."""
-        try:
-            import skops.io
-        except ImportError as error:
-            raise ModelError(MISSING) from error
         content = self.content.tobytes()
-        named = skops.io.get_untrusted_types(data=content)
-        strange = _strange(named)
+        strange = untrusted(content)
         if strange:
             raise DataError(f"this file holds copies made of {', '.join(strange[:3])}, which are not read from files")
-        return as_copy(skops.io.loads(content, trusted=named), model)
+        return as_copy(skops_estimator(content), model)
 
 
 def as_data(thing: Any, model: Model) -> Any:
@@ -72,19 +47,11 @@ def as_data(thing: Any, model: Model) -> Any:
 
 
 def _written(estimator: Any) -> NDArray[np.uint8]:
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ModelError(MISSING) from error
-    content = skops.io.dumps(estimator)
-    strange = _strange(skops.io.get_untrusted_types(data=content))
+    content = skops_content(estimator)
+    strange = untrusted(content.tobytes())
     if strange:
         raise ModelError(
             f"this audit holds trained copies made of {', '.join(strange[:3])}, which a file of data has no place for; "
             "fit it with refit=False, or left_out=rue.left_out.Witnesses(), to have it without copies"
         )
-    return np.frombuffer(content, dtype=np.uint8).copy()
-
-
-def _strange(named: list[str]) -> list[str]:
-    return sorted(name for name in named if name not in TRUSTED and not OF_SCIKIT_LEARN.fullmatch(name))
+    return content

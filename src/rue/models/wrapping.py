@@ -17,6 +17,7 @@ from rue.core.schema import remembered
 from rue.losses import Loss
 from rue.losses.stated import Reduction
 from rue.models import black_box
+from rue.models.model_file import TREES, open_model
 from rue.models.torch.module import Penalty, wrap_module
 from rue.models.torch.unwrapping import unwrap
 
@@ -27,7 +28,6 @@ ADAPTERS = {  # by the package of an estimator, the module whose `read(estimator
     "catboost": "trees.catboost",
     "skorch": "torch.skorch",
 }
-FILES = {".txt": "trees.lightgbm", ".json": "trees.xgboost", ".ubj": "trees.xgboost"}
 
 
 def wrap(
@@ -67,7 +67,7 @@ def wrap(
     >>> wrap(net, loss=torch.nn.MSELoss(), optimizer=sgd).describe()["l2"]
     0.5
     """
-    model = unwrap(model)
+    model = unwrap(open_model(model) if isinstance(model, str | Path) else model)
     if isinstance(model, nn.Module):
         with torch.inference_mode(False), untouched():
             return wrap_module(model, loss, l2, penalty, reduction, select, optimizer, centre)
@@ -123,13 +123,8 @@ def column_names(model: Any) -> tuple[str, ...]:
 
 def adapter(model: Any) -> str:
     """The module that reads a fitted estimator: that of the first known package among its base classes."""
-    if isinstance(model, str | Path):
-        suffix = Path(model).suffix
-        if suffix in FILES:
-            return FILES[suffix]
-        raise ModelError(
-            f"cannot read a model from {str(model)!r}; known are {', '.join(FILES)}, of LightGBM and XGBoost"
-        )
+    if isinstance(model, Path):
+        return TREES[model.suffix.lower()]
     for kind in type(model).__mro__:
         package = kind.__module__.partition(".")[0]
         if package in ADAPTERS:
