@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
@@ -42,11 +41,11 @@ from rue.methods import (
     Laplace,
     LinearRUE,
     NearestNeighbours,
-    best_method,
+    fit_best,
     integrated,
 )
 from rue.methods.planning import plan
-from rue.models import best_known, open_model, wrap
+from rue.models import open_model, wrap
 from rue.policy import Policy
 from rue.reports import Report, report
 
@@ -171,29 +170,14 @@ def audit(
     >>> audit(net, train=(X, y), inputs=X[:4], loss="squared_error", l2=1.0).score.shape
     (4,)
     """
-    wrapped = best_known(
-        wrap(
-            model,
-            loss=loss,
-            l2=l2,
-            penalty=penalty,
-            reduction=reduction,
-            select=select,
-            optimizer=optimizer,
-            centre=centre,
-        ),
-        asked=any(part is not None and part is not False for part in (validation, refit, left_out)),
+    wrapped = wrap(
+        model,
+        loss=loss,
+        l2=l2,
+        penalty=penalty,
+        reduction=reduction,
+        select=select,
+        optimizer=optimizer,
+        centre=centre,
     )
-    method = best_method(wrapped)
-    asked = {"validation": validation, "refit": refit, "left_out": left_out}
-    takes = signature(method.fit).parameters.keys()
-    given = {
-        name: value for name, value in asked.items() if value is not None and (name in takes or value is not False)
-    }
-    refused = given.keys() - takes
-    if refused:
-        raise errors.SettingError(
-            f"{type(method).__name__}, which audits this model, takes no {' or '.join(sorted(refused))}; leave it out, "
-            "and calibrate the auditor with held-out rows instead: auditor.calibrate(X, y)"
-        )
-    return method.fit(wrapped, train, **given).audit(inputs)
+    return fit_best(wrapped, train, validation=validation, refit=refit, left_out=left_out).audit(inputs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rue.auditing.result import Audit
+from rue.auditing.said import said
 from rue.auditing.storage import load
 from rue.core.errors import DataError, ModelError, SettingError
 from rue.core.model import Model
@@ -65,11 +65,9 @@ class AuditedBatches:
         missing = [name for name in self.keep if name not in rows.schema.names]
         if missing:
             raise DataError(f"keep names {', '.join(missing)}, and the columns are {', '.join(rows.schema.names)}")
-        audit = self.auditor.audit(self._inputs(rows))
-        frame = audit.to_frame().drop(columns="percentile")  # a rank among the rows of a batch
         kept = {name: _whole(rows.column(name)) for name in self.keep}
-        said = {name: pa.array(frame[name].to_numpy()) for name in frame.columns}
-        return pa.RecordBatch.from_pydict({**kept, **said, **self._ends(audit)})
+        columns, _ = said(self.auditor.audit(self._inputs(rows)), self.level)
+        return pa.RecordBatch.from_pydict({**kept, **{name: pa.array(values) for name, values in columns.items()}})
 
     def _inputs(self, rows: Any) -> Any:
         """The rows as the model takes them: a frame where it knows its columns by name, else an array."""
@@ -85,16 +83,6 @@ class AuditedBatches:
                 f"a column is no number ({error}), and the model was trained on an array: name columns that are not "
                 "for the model in keep=, or train on a data frame"
             ) from error
-
-    def _ends(self, audit: Audit) -> dict[str, Any]:
-        """The ends of intervals, where the audit has them."""
-        if self.level is None or audit.total_std is None:
-            return {}
-        low, high, _ = audit.interval(self.level)
-        if low.ndim == 1:
-            return {"lower": low, "upper": high}
-        ends = (("lower", low), ("upper", high))
-        return {f"{end}_{j}": part[:, j] for end, part in ends for j in range(low.shape[1])}
 
 
 def batches(path: str | Path, model: Model, *, keep: tuple[str, ...] = (), level: float | None = 0.9) -> AuditedBatches:

@@ -152,6 +152,7 @@ def _about(auditor: "Auditor", model: Model, rows: KeptRows) -> Facts:
         "settled": model.settled,
         "stated": _stated(model),
         "audit": auditor.trained.fingerprint,
+        "asked": auditor.facts.get("asked"),
     }
 
 

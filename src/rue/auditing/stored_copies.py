@@ -13,6 +13,7 @@ from rue.core.stored import storable
 from rue.models.skops_file import skops_content, skops_estimator, untrusted
 from rue.models.torch.module import ModuleCore
 
+
 @storable
 @dataclass(frozen=True)
 class StoredCopy:

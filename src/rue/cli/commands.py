@@ -1,25 +1,74 @@
 """The commands of the command line."""
 
+import time
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Audit the predictions of a trained model.")
+from rue.cli.auditing import BadRow, RowsAudit
+from rue.cli.fitting import Extras, Recipe, all_usable, held_out, source
+from rue.cli.grouped import grouped
+from rue.cli.outcome import REFUSED, at_terminal, note, say, wrong_use
+from rue.cli.roles import Roles, Units
+from rue.cli.tables import STREAM, Form, Table
+from rue.cli.trained import Statement
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,  # help keeps its lines, and fits into 80 columns
+    pretty_exceptions_enable=False,  # they would show what is in the tables
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+Train = Annotated[
+    str,
+    Argument(metavar="TRAIN", help="The training rows: .csv, .parquet, .arrow, .jsonl; - is standard input."),
+]
+Rows = Annotated[str, Argument(metavar="ROWS", help="The rows to audit, in the same forms.")]
+FromTable = Annotated[str | None, Option("--train", help="The training rows, to fit an audit of them first.")]
+Fitted = Annotated[Path | None, Option(help="The audit that rue fit stored.")]
+Format = Annotated[Form | None, Option("--format", help="Of standard input and output: csv unless given.")]
+Noun = Annotated[str, Option(help='What the training rows are, such as "patients".')]
+Level = Annotated[float, Option(help="Of the intervals.")]
+AsJson = Annotated[bool, Option("--json", help="Say what was found as JSON, for programs.")]
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """List a function among the commands."""
+    return app.command()(grouped(function))
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        _print_version()
+        raise typer.Exit
 
 
 @app.callback()
-def main() -> None:
-    """Audit the predictions of a trained model."""
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("demo-output"),
-    seed: Annotated[int, typer.Option(help="Seed of the split, the networks and the methods.")] = 0,
+def main(
+    _: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
-    """Train the paper's network on 442 diabetes patients and audit its predictions, in under a minute."""
+    """Audit the predictions of a trained model: which may be acted on, and why.
+
+    Exit codes: 0 done, 1 a file or setting cannot be used, 2 a wrong command
+    line, 3 more rows were refused than --max-share-refused allows.
+    """
+
+
+@command
+def demo(
+    out: Annotated[Path, Option(help="Folder for the figures.")] = Path("demo-output"),
+    seed: Annotated[int, Option(help="Seed of the split, the networks and the methods.")] = 0,
+) -> None:
+    """Train the paper's network on 442 diabetes patients and audit its predictions, in under a minute.
+
+    \b
+    Example:
+      rue demo --out demo-output
+    """
     import torch
 
     from rue.cli.demo import run
@@ -28,46 +77,254 @@ def demo(
     run(out, seed)
 
 
-@app.command()
+@command
+def fit(
+    statement: Statement,
+    train: Train,
+    roles: Roles,
+    units: Units,
+    extras: Extras,
+    held: Annotated[
+        str | None, Option("--held-out", help="Rows that nothing was trained on: intervals get a guarantee.")
+    ] = None,
+    policy: Annotated[Path | None, Option(help="Where a policy goes, which half of the held-out rows choose.")] = None,
+    share: Annotated[float, Option(help="Of the rows that people can review, for the policy.")] = 0.2,
+    rows: Annotated[str, Option(help='What is kept of training rows: "ids", or "none" where a method allows.')] = "ids",
+    out: Annotated[Path, Option(help="Where the fitted audit goes.")] = Path("model.rue"),
+    form: Format = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the audit of a model to its training rows, and store it.
+
+    \b
+    Examples:
+      rue fit model.txt train.csv --target y --id patient --out model.rue
+      rue fit model.txt train.csv --target y --id patient --held-out held.csv \\
+          --policy accept.rue --share 0.2 --out checked.rue
+      rue fit net.pt2 train.csv --target y --drop patient --loss MSELoss --out net.rue
+    """
+    if policy is not None and held is None:
+        raise wrong_use("--policy is chosen by rows that nothing was trained on: give them as --held-out")
+    start = time.perf_counter()
+    recipe = Recipe(statement, roles, units, Table.at(train, form), extras)
+    auditor, chosen = recipe.fitted(), None
+    if held is not None:
+        auditor, chosen = held_out(auditor, recipe, Table.at(held), None if policy is None else share)
+    auditor.save(out, rows=rows)  # type: ignore[arg-type]  # other words are refused there
+    if chosen is not None and policy is not None:
+        chosen.save(policy)
+    seconds = time.perf_counter() - start
+    facts = {"audit": str(out), "method": auditor.method, "n": auditor.facts["n"], "seconds": seconds}
+    facts |= {"policy": policy and str(policy), "warnings": auditor.facts["warnings"]}
+    lines = [f"{out}: {auditor.method} of {auditor.facts['n']} training rows, in {seconds:.1f} s"]
+    lines += [f"{policy}: {chosen}"] if chosen is not None else []
+    lines.append(f"Audit new rows: rue audit {statement.model} ROWS --fitted {out}")
+    say("\n".join(lines), facts, as_json)
+
+
+@command
+def audit(
+    statement: Statement,
+    rows: Rows,
+    roles: Roles,
+    units: Units,
+    extras: Extras,
+    fitted: Fitted = None,
+    train: FromTable = None,
+    out: Annotated[
+        str, Option(help="Where the rows go: .csv, .parquet, .arrow, .jsonl; - is standard output.")
+    ] = STREAM,
+    policy: Annotated[Path | None, Option(help="A stored policy: every row gets a tier.")] = None,
+    max_share_refused: Annotated[
+        float | None, Option(min=0, max=1, help="End with code 3 if a larger share of the rows is refused.")
+    ] = None,
+    on_bad_row: Annotated[BadRow, Option(help="A row that cannot be audited stops, or is marked.")] = "refuse",
+    keep: Annotated[list[str] | None, Option(help="A column that goes along; may be given again.")] = None,
+    level: Level = 0.9,
+    form: Format = None,
+    as_json: AsJson = False,
+) -> None:
+    """Audit the rows of a table, in their order and in bounded memory; no row is dropped.
+
+    With --fitted, what was said to rue fit need not be said again.
+
+    \b
+    Examples:
+      rue audit model.txt new.csv --fitted model.rue --out audited.csv
+      rue audit model.txt new.csv --train train.csv --target y --id patient > audited.csv
+      rue audit model.txt - --fitted model.rue < new.csv | head -n 3
+      rue audit model.txt new.csv --fitted checked.rue --policy accept.rue \\
+          --max-share-refused 0.5 --out audited.csv
+    """
+    from rue.cli.show import summary, table_of_rows
+    from rue.cli.writing import rows_written
+    from rue.policy import Policy
+
+    if max_share_refused is not None and policy is None:
+        raise wrong_use("--max-share-refused counts the tiers of a policy: give one as --policy")
+    if as_json and out == STREAM:
+        raise wrong_use("--json says what was found on standard output: give the rows a file, --out")
+    start = time.perf_counter()
+    made_by = source(statement, roles, units, extras, train, fitted)
+    asked = made_by.asked
+    job = RowsAudit(
+        made_by.fitted(),
+        Table.at(rows, form),
+        roles.identity or asked.get("identity"),
+        roles.target or asked.get("target"),
+        tuple(keep or ()),
+        None if policy is None else Policy.load(policy),
+        level,
+        on_bad_row,
+    )
+    if out == STREAM and form is None and at_terminal():
+        for _ in job.parts():
+            pass
+        table_of_rows(job.tally)
+    else:
+        with rows_written(out, form if out == STREAM else None) as writer:
+            for part in job.parts():
+                writer.add(part)
+    for warned in job.tally.warned:
+        note(f"warning: {warned}", "yellow")
+    text, facts = summary(job, None if out == STREAM else out, time.perf_counter() - start)
+    say(text, facts, as_json) if out != STREAM else note(text)
+    if max_share_refused is not None and job.tally.share_refused > max_share_refused:
+        note(
+            f"{job.tally.share_refused:.1%} of the rows are refused, and at most {max_share_refused:.1%} may be", "red"
+        )
+        raise typer.Exit(REFUSED)
+
+
+@command
+def explain(
+    statement: Statement,
+    rows: Rows,
+    roles: Roles,
+    units: Units,
+    extras: Extras,
+    fitted: Fitted = None,
+    train: FromTable = None,
+    row: Annotated[int | None, Option(min=0, help="The number of the row; the first is 0.")] = None,
+    who: Annotated[str | None, Option(help="The id of the row, in the column of ids.")] = None,
+    top: Annotated[int, Option(min=1, help="So many training rows are listed.")] = 10,
+    noun: Noun = "training rows",
+    form: Format = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which training rows a prediction rests on, and why it is uncertain.
+
+    \b
+    Examples:
+      rue explain model.txt new.csv --fitted model.rue --train train.csv --row 12
+      rue explain model.txt new.csv --train train.csv --target y --id patient \\
+          --who P103 --top 5 --noun patients
+    """
+    from rue.cli.show import explained
+
+    if (row is None) == (who is None):
+        raise wrong_use("say which row: --row NUMBER or --who ID")
+    if train is None:
+        raise wrong_use("an explanation names training rows: give them as --train")
+    made_by = source(statement, roles, units, extras, train, fitted)
+    column = roles.identity or made_by.asked.get("identity")
+    if who is not None and column is None:
+        raise wrong_use("--who looks in the column of ids: name it by --id")
+    text, facts = explained(made_by.fitted(), Table.at(rows, form), row, (column, who), top, noun)
+    say(text, facts, as_json)
+
+
+@command
+def check(
+    statement: Statement,
+    train: Train,
+    roles: Roles,
+    units: Units,
+    extras: Extras,
+    rows: Annotated[str | None, Option(help="The rows to audit: looked for among the training rows.")] = None,
+    form: Format = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether this model is fit for this audit: traffic lights, each with its reason.
+
+    \b
+    Example:
+      rue check model.txt train.csv --target y --drop patient --rows new.csv
+    """
+    auditor, inputs = Recipe(statement, roles, units, Table.at(train, form), extras).fitted(), None
+    if rows is not None:
+        table = Table.at(rows)
+        inputs = all_usable(table.whole(roles.texts), auditor, table.name)
+    found = auditor.check(inputs)
+    facts = {"light": found.light, "checks": found.to_frame().to_dict("records"), "skipped": dict(found.skipped)}
+    say(str(found), facts, as_json)
+
+
+@command
+def plan(
+    statement: Statement,
+    train: Train,
+    roles: Roles,
+    units: Units,
+    rows: Annotated[str | None, Option(help="The rows to audit, to count what they cost.")] = None,
+    seconds: Annotated[float | None, Option("--time", help="Seconds that fit and audit may take.")] = None,
+    gib: Annotated[float | None, Option("--memory", help="GiB that may be used. Default: what is free.")] = None,
+    form: Format = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what every way to fit the audit of a network would cost, before anything long begins.
+
+    \b
+    Example:
+      rue plan net.pt2 train.csv --target y --drop patient --loss MSELoss --time 60
+    """
+    import rue
+
+    trained = statement.wrapped()
+    data = roles.read(Table.at(train, form), units, trained).data
+    inputs = None if rows is None else Table.at(rows).whole(roles.texts)[list(data.X.columns)]
+    made = rue.plan(trained.model, data, inputs=inputs, time=seconds, memory=None if gib is None else gib * 2**30)
+    say(str(made), made.to_dict(), as_json)
+
+
+@command
 def report(
-    model: Annotated[
-        str, typer.Argument(help="A model file (.txt, .json, .ubj, .pt2), or a Python object as package.module:name.")
-    ],
-    train: Annotated[Path, typer.Argument(help="The training rows, a .csv or .parquet table.")],
-    audited: Annotated[Path, typer.Argument(help="The rows to audit, with or without the target.")],
-    target: Annotated[str, typer.Option(help="The column of the target.")],
-    loss: Annotated[str | None, typer.Option(help="Of a torch module: the loss it was trained with.")] = None,
-    l2: Annotated[float | None, typer.Option(help="The coefficient of ½‖θ‖² it was trained with.")] = None,
-    reduction: Annotated[
-        Literal["sum", "mean"], typer.Option(help="Whether it was trained on the sum or the mean of the losses.")
-    ] = "sum",
-    identity: Annotated[str | None, typer.Option("--id", help="The column of ids; no feature.")] = None,
-    group: Annotated[list[str] | None, typer.Option(help="A column to group by; may be given again.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column that is no feature; may be given again.")] = None,
-    title: Annotated[str | None, typer.Option(help="The title of the report.")] = None,
-    purpose: Annotated[str | None, typer.Option(help="What the predictions are used for, by whom.")] = None,
-    noun: Annotated[str, typer.Option(help='What the training rows are, such as "patients".')] = "training rows",
-    out: Annotated[Path, typer.Option(help="Where the page goes (.html); the JSON goes beside it (.json).")] = Path(
+    statement: Statement,
+    train: Train,
+    rows: Annotated[str, Argument(metavar="ROWS", help="The rows to audit, with or without the target.")],
+    roles: Roles,
+    extras: Extras,
+    by: Annotated[
+        list[str] | None,
+        Option("--by", "--group", help="A column whose groups are looked at apart; may be given again."),
+    ] = None,
+    title: Annotated[str | None, Option(help="The title of the report.")] = None,
+    purpose: Annotated[str | None, Option(help="What the predictions are used for, by whom.")] = None,
+    noun: Noun = "training rows",
+    out: Annotated[Path, Option(help="Where the page goes (.html); the JSON goes beside it (.json).")] = Path(
         "audit.html"
     ),
-    previous: Annotated[Path | None, typer.Option(help="The JSON of an earlier report, to compare with.")] = None,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.9,
+    previous: Annotated[Path | None, Option(help="The JSON of an earlier report, to compare with.")] = None,
+    level: Level = 0.9,
+    fitted: Fitted = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Audit the predictions of a trained model and write down what was found, as a page and as JSON."""
-    from rue.cli.report import Order, run
-    from rue.core.errors import RueError
+    """Audit the predictions of a trained model and write down what was found, as a page and as JSON.
 
+    \b
+    Examples:
+      rue report model.txt train.csv new.csv --target y --id patient --noun patients --out audit.html
+      rue report model.txt train.csv new.csv --fitted model.rue --noun patients
+    """
+    from rue.cli.report import Order, run
+
+    made_by = source(statement, roles, Units(), extras, train, fitted)
     order = Order(
-        model=model,
-        train=train,
-        audited=audited,
-        target=target,
-        loss=loss,
-        l2=l2,
-        reduction=reduction,
-        identity=identity,
-        group=tuple(group or ()),
-        drop=tuple(drop or ()),
+        source=made_by,
+        audited=Table.at(rows),
+        target=roles.target or made_by.asked.get("target"),
+        identity=roles.identity or made_by.asked.get("identity"),
+        by=tuple(by or ()),
         title=title,
         purpose=purpose,
         noun=noun,
@@ -75,20 +332,40 @@ def report(
         level=level,
         out=out,
     )
-    try:
-        written = run(order)
-        paths = written.save(out)
-    except (RueError, OSError) as error:
-        typer.secho(f"{type(error).__name__}: {error}", err=True, fg="red")
-        raise typer.Exit(1) from error
-    for path in paths:
-        typer.echo(path)
-    typer.echo(written.verdict)
+    written = run(order)
+    paths = [str(path) for path in written.save(out)]
+    facts = {"page": paths[0], "data": paths[1], "verdict": written.document["verdict"]}
+    say("\n".join([*paths, written.verdict]), facts, as_json)
 
 
-@app.command()
+@command
+def info(statement: Statement, as_json: AsJson = False) -> None:
+    """Say what is in a file: a fitted audit or policy (.rue), a model, or a table.
+
+    \b
+    Examples:
+      rue info model.rue
+      rue info model.txt
+      rue info train.csv --json
+    """
+    from rue.cli.information import information
+
+    facts = information(statement)
+    say("\n".join(f"{name}: {value}" for name, value in facts.items()), facts, as_json)
+
+
+@command
 def version() -> None:
-    """Print the version."""
+    """Print the version.
+
+    \b
+    Example:
+      rue version
+    """
+    _print_version()
+
+
+def _print_version() -> None:
     import rue
 
     typer.echo(rue.__version__)

@@ -2,10 +2,12 @@
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from rue.core.errors import WriteError
+from rue.core.errors import RueError, WriteError
 
 
 def write_whole(contents: Mapping[Path, bytes]) -> None:
@@ -22,27 +24,70 @@ def write_whole(contents: Mapping[Path, bytes]) -> None:
     try:
         for path, content in contents.items():
             place = path
-            target = Path(os.path.realpath(path))  # a link stays, what it points to is replaced
-            if target.is_dir():
-                raise IsADirectoryError(None, "it is a folder")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            drafts[target] = target.with_name(f".rue-{uuid.uuid4().hex}.part")
-            _write(drafts[target], content)
+            target = _target(path)
+            drafts[target] = _draft(target)
+            with drafts[target].open("xb") as file:
+                file.write(content)
+                _settle(file)
         for target, draft in drafts.items():
             draft.replace(target)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = getattr(error, "strerror", None) or error
-        raise WriteError(
-            f"{str(place)!r} cannot be written ({reason}); what was there before is unchanged",
-            "make space, or choose another place",
-        ) from error
+        raise _unwritten(place, error) from error
     finally:
         for draft in drafts.values():
             draft.unlink(missing_ok=True)
 
 
-def _write(draft: Path, content: bytes) -> None:
-    with draft.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+@contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to bit by bit, which has its name only once the block has ended without an error.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with written_whole(Path(folder, "a")) as file:
+    ...         _ = file.write(b"new")
+    ...     Path(folder, "a").read_bytes()
+    b'new'
+    """
+    draft = None
+    try:
+        target = _target(path)
+        draft = _draft(target)
+        with draft.open("xb") as file:
+            yield file
+            _settle(file)
+        draft.replace(target)
+    except (OSError, ValueError) as error:
+        if isinstance(error, RueError):  # what the block itself raised
+            raise
+        raise _unwritten(path, error) from error
+    finally:
+        if draft is not None:
+            draft.unlink(missing_ok=True)
+
+
+def _target(path: Path) -> Path:
+    """Where a file goes: a link stays, what it points to is replaced."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(None, "it is a folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _draft(target: Path) -> Path:
+    return target.with_name(f".rue-{uuid.uuid4().hex}.part")
+
+
+def _settle(file: BinaryIO) -> None:
+    """Have the content on the disk before the file gets its name."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _unwritten(path: Path | None, error: Exception) -> WriteError:
+    reason = getattr(error, "strerror", None) or error
+    return WriteError(
+        f"{str(path)!r} cannot be written ({reason}); what was there before is unchanged",
+        "make space, or choose another place",
+    )

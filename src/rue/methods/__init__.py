@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rue.core.model import Model
+from rue.methods.best import best_method, fit_best
 from rue.methods.bootstrap_sgd import BootstrapSGD
 from rue.methods.calibrated_rue import CalibratedRUE
 from rue.methods.classifier_rue import ClassifierRUE
@@ -56,13 +56,5 @@ __all__ = [
     "LinearRUE",
     "NearestNeighbours",
     "best_method",
+    "fit_best",
 ]
-
-
-def best_method(model: Model) -> Any:
-    """What `rue.audit` uses: by what the outputs of a wrapped model mean."""
-    if not model.family.joint:
-        return ForestRUE()
-    if model.family.gaussian:
-        return CalibratedRUE()
-    return LinearRUE() if model.family.decision is None else ClassifierRUE()

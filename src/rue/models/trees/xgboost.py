@@ -88,7 +88,9 @@ def _matrix(booster: Any, raw: Any) -> Any:
 def _of_file(path: Path, loss: LossChoice, l2: LeafPenalty) -> Model:
     with damage_refused(path.name, "XGBoost"):
         data = stored(path, b"{")
-        learner = (decode(data) if path.suffix.lower() == ".ubj" else json.loads(data, object_pairs_hook=_object))["learner"]
+        learner = (decode(data) if path.suffix.lower() == ".ubj" else json.loads(data, object_pairs_hook=_object))[
+            "learner"
+        ]
         width, names = _whole(learner["learner_model_param"], "num_feature"), learner.get("feature_names", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("feature_names is no list of names")

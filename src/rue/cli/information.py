@@ -1,0 +1,61 @@
+"""`rue info`: what is in a file, without running anything of it."""
+
+from pathlib import Path
+from typing import Any
+
+from rue.auditing import storage
+from rue.cli.tables import FORMS, Table
+from rue.cli.trained import Statement
+from rue.core.errors import DataError, InputError
+from rue.core.stored_file import FORMAT, read_file
+from rue.models.model_file import READERS
+from rue.policy import Policy
+from rue.policy import policy as policies
+
+STORED = ".rue"
+TOLD = ("method", "n", "d", "rows", "device", "asked")  # of a stored audit
+
+
+def information(statement: Statement) -> dict[str, Any]:
+    """Plain numbers and words about a stored audit or policy, a model file or a table."""
+    file = Path(statement.model)
+    ending = file.suffix.lower()
+    if ending == STORED:
+        return _stored(file)
+    if ending in READERS:
+        return _model(file, statement)
+    if ending in FORMS or file.is_dir():
+        return _table(file)
+    raise InputError(f"{file} is nothing that is known by its ending; give {', '.join((STORED, *READERS, *FORMS))}")
+
+
+def _stored(file: Path) -> dict[str, Any]:
+    size = file.stat().st_size if file.exists() else 0
+    try:
+        about = read_file(file, storage.KIND).about
+    except DataError:
+        found = Policy.load(file)  # the reader says what is wrong where it is neither
+        kind = policies.KIND
+        return {"file": str(file), "kind": kind, "bytes": size, "says": str(found), "audit": found.auditor}
+    schema = dict(about.get("stated") or {})
+    known = {name: about.get(name) for name in TOLD}
+    return {"file": str(file), "kind": storage.KIND, "format": FORMAT, "bytes": size, **known, **schema}
+
+
+def _model(file: Path, statement: Statement) -> dict[str, Any]:
+    model = statement.wrapped().model
+    columns = None if model.schema is None else list(model.schema.names)
+    told = {name: value for name, value in model.describe().items() if isinstance(value, str | int | float)}
+    classes = None if model.classes is None else [str(each) for each in model.classes]
+    return {"file": str(file), "kind": "model", **told, "columns": columns, "classes": classes}
+
+
+def _table(file: Path) -> dict[str, Any]:
+    rows, columns, missing = 0, {}, {}
+    for part in Table.at(file).parts():
+        rows += len(part)
+        columns = columns or {str(name): str(part[name].dtype) for name in part.columns}
+        for name in part.columns:
+            empty = int(part[name].isna().sum()) + int((part[name] == "").sum())
+            missing[str(name)] = missing.get(str(name), 0) + empty
+    return {"file": str(file), "kind": "table", "rows": rows, "columns": columns, "missing": missing}
