@@ -205,7 +205,7 @@ def test_what_runs_code_is_read_if_it_is_trusted(tmp_path):
 
 
 def test_torchscript_is_named(tmp_path):
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="torch.jit"):
         scripted = torch.jit.trace(torch.nn.Linear(3, 1), torch.zeros(2, 3))
     scripted.save(tmp_path / "a.pt")
     with pytest.raises(ModelError, match="TorchScript"):

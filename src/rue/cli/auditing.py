@@ -202,7 +202,7 @@ def _base(name: str) -> str:
 
 def _nullable(values: "pd.Series[Any]", dtype: Any) -> "pd.Series[Any]":
     """Values in a type that has room for rows without any, the same in every part."""
-    kind = {"b": "boolean", "i": "Int64", "u": "Int64", "f": "float64"}.get(dtype.kind, "str")
+    kind: Any = {"b": "boolean", "i": "Int64", "u": "Int64", "f": "float64"}.get(dtype.kind, "str")
     return values.astype(kind)
 
 

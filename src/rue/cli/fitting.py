@@ -53,8 +53,12 @@ class Recipe:
         """What was said on the command line, in plain words; nothing that would run code."""
         said, roles = self.statement, self.roles
         return {
-            "loss": said.loss, "l2": said.l2, "reduction": said.reduction,
-            "target": roles.target, "identity": roles.identity, **asdict(self.units),
+            "loss": said.loss,
+            "l2": said.l2,
+            "reduction": said.reduction,
+            "target": roles.target,
+            "identity": roles.identity,
+            **asdict(self.units),
         }
 
     def fitted(self) -> Auditor:
@@ -88,7 +92,9 @@ class Stored:
     def fitted(self) -> Auditor:
         """The auditor; what is not said of the model now was said when it was fitted."""
         asked = self.asked
-        said = {name: asked.get(name) for name in ("loss", "l2", "reduction") if getattr(self.statement, name) is None}
+        said: Any = {
+            name: asked.get(name) for name in ("loss", "l2", "reduction") if getattr(self.statement, name) is None
+        }
         trained = replace(self.statement, **said).wrapped()
         if self.train is None:
             return load(self.path, trained.model)

@@ -26,7 +26,7 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
     60
     """
     hints = get_type_hints(function, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     options: list[Parameter] = []
     for name, parameter in signature(function).parameters.items():
         given = _fields(groups[name]) if name in groups else [parameter.replace(annotation=hints[name])]

@@ -51,7 +51,9 @@ def _model(file: Path, statement: Statement) -> dict[str, Any]:
 
 
 def _table(file: Path) -> dict[str, Any]:
-    rows, columns, missing = 0, {}, {}
+    rows = 0
+    columns: dict[str, str] = {}
+    missing: dict[str, int] = {}
     for part in Table.at(file).parts():
         rows += len(part)
         columns = columns or {str(name): str(part[name].dtype) for name in part.columns}

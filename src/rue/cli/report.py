@@ -23,7 +23,7 @@ class Order:
 
     source: Recipe | Stored
     audited: Table
-    target: str
+    target: str | None
     identity: str | None = None  # the column of ids
     by: tuple[str, ...] = ()  # columns whose groups are looked at apart
     title: str | None = None

@@ -210,7 +210,7 @@ def _seekable(file: BinaryIO, first: bytes = b"") -> BinaryIO:
     if file.seekable():
         file.seek(0)
         return file
-    copied = tempfile.TemporaryFile()
+    copied = tempfile.TemporaryFile()  # noqa: SIM115  whoever reads it closes it
     copied.write(first)
     while part := file.read(2**20):
         copied.write(part)

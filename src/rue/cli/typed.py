@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What pandas takes for a missing number in CSV.
-MISSING = frozenset(
-    ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
-)
+MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"}
+MISSING |= {"NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 YES_NO = {"true": 1.0, "false": 0.0}
 SHOWN = 40  # characters of a cell in a message
 
@@ -23,7 +22,7 @@ SHOWN = 40  # characters of a cell in a message
 class Typed(NamedTuple):
     """Rows with the columns of training, and for every row why it cannot be used: "" where it can."""
 
-    frame: "pd.DataFrame"
+    frame: Any  # a data frame, or an array for a model that knows no names
     problem: NDArray[np.object_]
 
 

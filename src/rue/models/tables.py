@@ -24,8 +24,8 @@ def table(inputs: Any) -> Any:
         inputs = inputs.detach().cpu().numpy()
     refuse_dict(inputs)
     raw = inputs if hasattr(inputs, "columns") or hasattr(inputs, "toarray") else np.asarray(inputs)
-    if raw.ndim != 2:
-        raise DataError(f"inputs have {raw.ndim} dimensions, expected a table of rows and features (n, p)")
+    if len(raw.shape) != 2:
+        raise DataError(f"inputs have {len(raw.shape)} dimensions, expected a table of rows and features (n, p)")
     return raw
 
 
