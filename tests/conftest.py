@@ -16,7 +16,7 @@ hypothesis.settings.load_profile("rue")
 # with a job.
 JOBS = {
     "docs": ("test_docs.py", "test_examples.py", "test_demo.py"),
-    "report": ("test_report.py", "test_report_browser.py", "test_report_cli.py", "test_report_page.py"),
+    "report": ("test_cli.py", "test_report.py", "test_report_browser.py", "test_report_cli.py", "test_report_page.py"),
     "paper": (
         "paper/test_beyond.py",
         "paper/test_claim1.py",
@@ -44,8 +44,10 @@ JOBS = {
         "test_estimator_audits.py",
         "test_folds.py",
         "test_mc_dropout.py",
+        "test_model_files.py",
         "test_outside.py",
         "test_pbp.py",
+        "test_polars.py",
         "test_recipes.py",
         "test_refit_bootstrap.py",
         "test_skorch.py",

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from mutated_files import flip_bytes, limited, replace_number
-from rue.cli.report import load
 from rue.core.errors import InputError, ModelError
+from rue.models import open_model as load
 
 QUICK, SLOW = 60, 1_000  # mutations
 BATCH = {0: torch.export.Dim("batch")}

@@ -99,13 +99,13 @@ def load(path: str | Path, model: Model, data: Any = None) -> "Auditor":
     found = read_file(path, KIND)
     about, device = found.about, model.theta.device
     try:
-        weights, place, stated = about["weights"], about["device"], dict(about["stated"])
+        weights, place, stated, numbers = about["weights"], about["device"], dict(about["stated"]), about["settled"]
         seen = (model, best_known(model), best_known(model, asked=True))  # methods may look at predictions alone
         same = next((each for each in seen if _weights(each) == weights), None)
-        settled = (same or model).settled_again(about["settled"])
+        settled = None if same is None else same.settled_again(numbers)
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{str(path)!r} does not say what model it is of; save the audit again") from error
-    if same is None:
+    if same is None or settled is None:
         raise ModelError(
             "this is not the model that was audited: a value, name, shape or type of its parameters or buffers is "
             "another; hand rue.load that model, or fit the audit of this one"

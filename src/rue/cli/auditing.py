@@ -28,7 +28,7 @@ BadRow = Literal["refuse", "mark"]
 
 ROW, PROBLEM, TIER = "row", "problem", "tier"
 WORST = 20  # rows that are kept to be shown
-FIRST = ("prediction", "label", "tier", "lower", "upper", "total_std", "std", "score")  # what people look at first
+FIRST = ("prediction", "label", "tier", "lower", "upper", "total_std", "score", "std")  # what people look at first
 
 
 @dataclass

@@ -14,7 +14,7 @@ from rue.cli.fitting import Extras, Recipe, all_usable, held_out, source
 from rue.cli.grouped import grouped
 from rue.cli.outcome import REFUSED, at_terminal, note, say, wrong_use
 from rue.cli.roles import Roles, Units
-from rue.cli.tables import STREAM, Form, Table
+from rue.cli.tables import STREAM, Table, TableForm
 from rue.cli.trained import Statement
 
 app = typer.Typer(
@@ -27,10 +27,10 @@ Train = Annotated[
     str,
     Argument(metavar="TRAIN", help="The training rows: .csv, .parquet, .arrow, .jsonl; - is standard input."),
 ]
-Rows = Annotated[str, Argument(metavar="ROWS", help="The rows to audit, in the same forms.")]
+NewRows = Annotated[str, Argument(metavar="ROWS", help="The rows to audit, in the same forms.")]
 FromTable = Annotated[str | None, Option("--train", help="The training rows, to fit an audit of them first.")]
 Fitted = Annotated[Path | None, Option(help="The audit that rue fit stored.")]
-Format = Annotated[Form | None, Option("--format", help="Of standard input and output: csv unless given.")]
+Format = Annotated[TableForm | None, Option("--format", help="Of standard input and output: csv unless given.")]
 Noun = Annotated[str, Option(help='What the training rows are, such as "patients".')]
 Level = Annotated[float, Option(help="Of the intervals.")]
 AsJson = Annotated[bool, Option("--json", help="Say what was found as JSON, for programs.")]
@@ -125,7 +125,7 @@ def fit(
 @command
 def audit(
     statement: Statement,
-    rows: Rows,
+    rows: NewRows,
     roles: Roles,
     units: Units,
     extras: Extras,
@@ -199,7 +199,7 @@ def audit(
 @command
 def explain(
     statement: Statement,
-    rows: Rows,
+    rows: NewRows,
     roles: Roles,
     units: Units,
     extras: Extras,

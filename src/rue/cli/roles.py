@@ -14,7 +14,7 @@ from rue.data.rows import Data
 from rue.reports.phrases import listing
 
 
-class TrainingTable(NamedTuple):
+class TrainedRows(NamedTuple):
     """The training rows, and what is to be said of their columns."""
 
     data: Data
@@ -50,7 +50,7 @@ class Roles:
         """Columns that are read as they are written: 007 is no 7."""
         return () if self.identity is None else (self.identity,)
 
-    def read(self, table: Table, units: Units, trained: TrainedModel) -> TrainingTable:
+    def read(self, table: Table, units: Units, trained: TrainedModel) -> TrainedRows:
         """The training rows in a table, for a model."""
         if self.target is None:
             raise wrong_use("say which column of the training rows is the target: --target")
@@ -78,7 +78,7 @@ class Roles:
             f"the model was not trained with {listing(unused)}, left out of {Path(table.name).name}" if unused else ""
         )
         weight, group = (None if name is None else frame[name].to_numpy() for name in (units.weight, units.group))
-        return TrainingTable(Data(X, frame[self.target], weight=weight, group=group), (said,) if unused else ())
+        return TrainedRows(Data(X, frame[self.target], weight=weight, group=group), (said,) if unused else ())
 
 
 def _once(flags: dict[str, str | None]) -> list[str]:

@@ -79,7 +79,7 @@ def explained(
         "prediction": audit.prediction[0],
         "score": audit.score[0],
         "sentence": why.sentence,
-        "training": rows.reset_index(names="training_row").to_dict("records"),
+        "training": rows.to_dict("records"),
     }
     said = ", ".join(f"{name} {_cell(frame[name].iloc[0])}" for name in frame.columns[:WIDE])
     return f"row {number}: {said}\n{why.sentence}\n{rows.round(DIGITS).to_string()}", facts

@@ -16,10 +16,10 @@ from rue.core.errors import DataError, InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-Form = Literal["csv", "parquet", "arrow", "jsonl"]
+TableForm = Literal["csv", "parquet", "arrow", "jsonl"]
 """How a table is written down."""
 
-FORMS: dict[str, Form] = {
+FORMS: dict[str, TableForm] = {
     ".csv": "csv",
     ".parquet": "parquet",
     ".arrow": "arrow",
@@ -39,10 +39,10 @@ class Table:
     """A table by its path, or standard input, and its form."""
 
     path: Path | None  # None is standard input
-    form: Form
+    form: TableForm
 
     @classmethod
-    def at(cls, place: str | Path, form: Form | None = None) -> "Table":
+    def at(cls, place: str | Path, form: TableForm | None = None) -> "Table":
         """The table at a path, whose form is told by its ending, or "-"."""
         if str(place) == STREAM:
             return cls(None, form or "csv")
@@ -116,7 +116,7 @@ class Table:
             ) from error
 
 
-def form_of(path: Path) -> Form:
+def form_of(path: Path) -> TableForm:
     """The form that the ending of a name tells; a folder is one of Parquet files."""
     if path.is_dir():
         return "parquet"
@@ -124,7 +124,7 @@ def form_of(path: Path) -> Form:
     if form is None:
         raise InputError(
             f"{path} is no table that is known by its ending; give {', '.join(FORMS)}, or say --format "
-            f"{'|'.join(get_args(Form))}"
+            f"{'|'.join(get_args(TableForm))}"
         )
     return form
 
@@ -197,38 +197,21 @@ def _arrow(file: BinaryIO) -> Iterator[Any]:
     """Record batches of an Arrow file or stream."""
     import pyarrow as pa
 
-    first = file.read(len(ARROW_FILE))
-    if first == ARROW_FILE:
-        whole = pa.ipc.open_file(_seekable(file, first))
+    looked = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
+    if looked.peek(len(ARROW_FILE)).startswith(ARROW_FILE):
+        whole = pa.ipc.open_file(_seekable(cast(BinaryIO, looked)))
         yield from (whole.get_batch(number) for number in range(whole.num_record_batches))
         return
-    yield from pa.ipc.open_stream(_Rejoined(first, file))
+    yield from pa.ipc.open_stream(looked)
 
 
-def _seekable(file: BinaryIO, first: bytes = b"") -> BinaryIO:
+def _seekable(file: BinaryIO) -> BinaryIO:
     """The file from its start; what cannot go back is copied to the disk, so that memory stays bounded."""
     if file.seekable():
         file.seek(0)
         return file
     copied = tempfile.TemporaryFile()  # noqa: SIM115  whoever reads it closes it
-    copied.write(first)
     while part := file.read(2**20):
         copied.write(part)
     copied.seek(0)
     return cast(BinaryIO, copied)
-
-
-class _Rejoined(io.RawIOBase):
-    """Bytes that were read already, and then the rest of the file."""
-
-    def __init__(self, first: bytes, rest: BinaryIO):
-        self.first, self.rest = first, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        part = self.first[: len(buffer)] or self.rest.read(len(buffer))
-        self.first = self.first[len(part) :] if self.first else b""
-        buffer[: len(part)] = part
-        return len(part)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 import numpy as np
 
-from rue.cli.tables import NO_ARROW, STREAM, Form, form_of
+from rue.cli.tables import NO_ARROW, STREAM, TableForm, form_of
 from rue.core.errors import InputError
 from rue.core.files import written_whole
 
@@ -30,7 +30,7 @@ class RowWriter(Protocol):
 
 
 @contextmanager
-def rows_written(out: str | Path, form: Form | None = None) -> Iterator[RowWriter]:
+def rows_written(out: str | Path, form: TableForm | None = None) -> Iterator[RowWriter]:
     """A writer to a file, whole or not at all, or to standard output."""
     if str(out) == STREAM:
         writer = _writer(cast(BinaryIO, getattr(sys.stdout, "buffer", sys.stdout)), form or "csv")
@@ -45,7 +45,7 @@ def rows_written(out: str | Path, form: Form | None = None) -> Iterator[RowWrite
         writer.close()
 
 
-def _writer(file: BinaryIO, form: Form) -> RowWriter:
+def _writer(file: BinaryIO, form: TableForm) -> RowWriter:
     if form == "csv":
         return _Csv(file)
     if form == "jsonl":
@@ -104,7 +104,7 @@ def _plain(value: Any) -> Any:
 class _Arrow:
     """Parquet, or an Arrow file (to a pipe, a stream); the types are those of the first rows."""
 
-    def __init__(self, file: BinaryIO, form: Form):
+    def __init__(self, file: BinaryIO, form: TableForm):
         self.file, self.form = file, form
         self.schema: Any = None
         self.writer: Any = None

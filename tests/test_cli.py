@@ -1,0 +1,433 @@
+"""The command line: the numbers of the Python calls, no row lost, and codes that a pipeline can read."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+import cli_folder
+import rue
+from rue.cli import app
+from rue.cli.tables import PART, Table
+from rue.cli.writing import rows_written
+from rue.core.errors import DataError, InputError
+
+NAMES = cli_folder.NAMES
+COMMANDS = typer.main.get_command(app).commands
+SHARED = {}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The folder, with the audits that the examples of `rue fit` store."""
+    folder = cli_folder.make(tmp_path_factory.mktemp("cli"))
+    before = Path.cwd()
+    os.chdir(folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("rue.calibrate.error_model.TREES", 30)
+        for extra in ((), ("--held-out", "held.csv", "--policy", "accept.rue", "--out", "checked.rue")):
+            done = run("fit", "model.txt", "train.csv", "--target", "y", "--id", "patient", *extra)
+            assert done.exit_code == 0, done.output
+    os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def folder(made, monkeypatch, few_trees):
+    monkeypatch.chdir(made)
+    return made
+
+
+def run(*arguments, given=None):
+    return CliRunner().invoke(app, list(arguments), input=given)
+
+
+def audited(done):
+    assert done.exit_code == 0, done.output
+    return pd.read_csv(io.StringIO(done.stdout))
+
+
+def test_a_file_of_rows_gives_the_numbers_of_the_python_call(folder):
+    table = audited(run("audit", "model.txt", "new.csv", "--fitted", "model.rue"))
+    new = pd.read_csv("new.csv")
+    auditor = rue.load("model.rue", rue.wrap("model.txt"))
+    wanted = auditor.audit(new[NAMES])
+    for name in ("prediction", "score", "std", "total_std"):
+        np.testing.assert_array_equal(table[name], getattr(wanted, name))
+    low, high, _ = wanted.interval(0.9)
+    np.testing.assert_array_equal(table[["lower", "upper"]].to_numpy(), np.stack([low, high], 1))
+    assert table["patient"].tolist() == new["patient"].tolist()
+    assert list(table.columns[:5]) == ["patient", "prediction", "lower", "upper", "total_std"]
+
+
+def test_one_call_fits_and_audits(folder):
+    asked = ("--target", "y", "--id", "patient")
+    fitted = audited(run("audit", "model.txt", "new.csv", "--fitted", "model.rue"))
+    at_once = audited(run("audit", "model.txt", "new.csv", "--train", "train.csv", *asked))
+    pd.testing.assert_frame_equal(fitted, at_once)
+    numbered = audited(run("audit", "model.txt", "new.csv", "--train", "train.csv", "--target", "y"))
+    assert numbered["row"].tolist() == list(range(100))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "jsonl"])
+def test_every_form_is_read_and_written_with_the_same_numbers(folder, tmp_path, ending):
+    pytest.importorskip("pyarrow")
+    new, out = tmp_path / f"new.{ending}", tmp_path / f"out.{ending}"
+    with rows_written(new) as writer:
+        writer.add(pd.read_csv("new.csv"))
+    done = run("audit", "model.txt", str(new), "--fitted", "model.rue", "--out", str(out))
+    assert done.exit_code == 0, done.output
+    wanted = audited(run("audit", "model.txt", "new.csv", "--fitted", "model.rue"))
+    found = pd.concat(Table.at(out).parts())[wanted.columns].astype(wanted.dtypes.replace("bool", "object"))
+    found["scarce"] = found["scarce"].astype(str).str.lower() == "true"
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "jsonl"])
+def test_standard_input_and_output_take_every_form(folder, form):
+    pytest.importorskip("pyarrow")
+    new, given = pd.read_csv("new.csv"), io.BytesIO()
+    if form == "parquet":
+        new.to_parquet(given)
+    elif form == "arrow":
+        import pyarrow as pa
+
+        table = pa.Table.from_pandas(new, preserve_index=False)
+        with pa.ipc.new_stream(given, table.schema) as stream:
+            stream.write_table(table)
+    else:
+        with rows_written(Path(f"given.{form}")) as writer:
+            writer.add(new)
+        given.write(Path(f"given.{form}").read_bytes())
+    command = [sys.executable, "-m", "rue", "audit", "model.txt", "-", "--fitted", "model.rue", "--format", form]
+    done = subprocess.run(command, input=given.getvalue(), capture_output=True, check=True)
+    Path("piped").write_bytes(done.stdout)
+    found = pd.concat(Table(Path("piped"), form).parts())
+    wanted = audited(run("audit", "model.txt", "new.csv", "--fitted", "model.rue"))
+    np.testing.assert_allclose(found["score"].astype(float), wanted["score"], rtol=1e-12)
+    assert found["patient"].tolist() == wanted["patient"].tolist()
+    assert b"100 rows audited" in done.stderr
+
+
+def test_many_rows_are_audited_in_parts_without_a_difference(folder, tmp_path):
+    new = pd.read_csv("new.csv")[NAMES]
+    many = pd.concat([new] * 200, ignore_index=True).iloc[: PART + 1700]
+    many += np.random.default_rng(0).normal(size=many.shape)
+    many.to_csv(tmp_path / "many.csv", index=False)
+    found = audited(run("audit", "model.txt", str(tmp_path / "many.csv"), "--fitted", "model.rue", "--id", "a"))
+    wanted = rue.load("model.rue", rue.wrap("model.txt")).audit(many)
+    np.testing.assert_array_equal(found["score"], wanted.score)
+    np.testing.assert_array_equal(found["a"], many["a"])
+
+
+def test_ids_stay_as_they_are_written(folder, tmp_path):
+    new = pd.read_csv("new.csv").assign(patient=[f"{i:03d}" for i in range(100)])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    done = run("audit", "model.txt", str(tmp_path / "new.csv"), "--fitted", "model.rue", "--keep", "a")
+    assert done.stdout.splitlines()[1].startswith(f"000,{new['a'][0]!s},")
+
+
+BAD = {  # a cell that cannot be used, and what is said of it
+    "abc": "a is 'abc', no number, as in training",
+    "1,5": "a is '1,5', no number, as in training",
+    "inf": "",
+}
+
+
+@pytest.mark.parametrize("cell", BAD)
+def test_a_bad_row_stops_the_audit_or_is_marked_and_never_dropped(folder, tmp_path, cell):
+    model, settings = ("model.txt", ()) if BAD[cell] else ("net.pt2", ("--loss", "MSELoss"))
+    fit = run(
+        "fit", model, "train.csv", "--target", "y", "--id", "patient", "--out", str(tmp_path / "a.rue"), *settings
+    )
+    assert fit.exit_code == 0, fit.output
+    new = pd.read_csv("new.csv").astype({"a": object})
+    new.loc[[3, 77], "a"] = cell
+    new.to_csv(tmp_path / "bad.csv", index=False)
+    asked = ("audit", model, str(tmp_path / "bad.csv"), "--fitted", str(tmp_path / "a.rue"))
+    refused = run(*asked, "--out", str(tmp_path / "out.csv"))
+    assert refused.exit_code == 1
+    assert "row 3 of" in refused.output
+    assert BAD[cell] in refused.output
+    assert not list(tmp_path.glob("out*"))
+    assert not list(tmp_path.glob(".rue-*"))
+    marked = audited(run(*asked, "--on-bad-row", "mark"))
+    assert marked["patient"].tolist() == new["patient"].tolist()
+    assert np.flatnonzero(marked["problem"].notna()).tolist() == [3, 77]
+    assert marked.loc[[3, 77], ["prediction", "score", "lower"]].isna().all(axis=None)
+    whole = audited(run("audit", model, "new.csv", "--fitted", str(tmp_path / "a.rue")))
+    rest = np.setdiff1d(np.arange(100), [3, 77])
+    np.testing.assert_allclose(marked["score"].to_numpy()[rest], whole["score"].to_numpy()[rest], rtol=1e-6)
+
+
+def test_bad_rows_at_the_start_and_tables_of_nothing_else(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("rue.cli.tables.PART", 10)
+    new = pd.read_csv("new.csv").astype({"b": object})
+    new.loc[:24, "b"] = "?"
+    new.to_csv(tmp_path / "bad.csv", index=False)
+    asked = ("--fitted", "checked.rue", "--policy", "accept.rue", "--on-bad-row", "mark")
+    for ending in ("csv", "parquet"):
+        out = tmp_path / f"out.{ending}"
+        done = run("audit", "model.txt", str(tmp_path / "bad.csv"), *asked, "--out", str(out), "--json")
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["marked"] == 25
+        found = pd.concat(Table.at(out).parts())
+        assert found["tier"].tolist()[:25] == ["refuse"] * 25
+        assert found["patient"].tolist() == new["patient"].tolist()
+    new.iloc[:25].to_csv(tmp_path / "all.csv", index=False)
+    done = run("audit", "model.txt", str(tmp_path / "all.csv"), *asked, "--out", str(tmp_path / "none.csv"))
+    assert done.exit_code == 1
+    assert "no row of" in done.output
+    assert not (tmp_path / "none.csv").exists()
+
+
+def test_the_gate_ends_with_a_code_of_its_own_and_writes_the_rows(folder, tmp_path):
+    asked = ("audit", "model.txt", "new.csv", "--fitted", "checked.rue", "--policy", "accept.rue")
+    out = ("--out", str(tmp_path / "a.csv"))
+    assert run(*asked, *out, "--max-share-refused", "1").exit_code == 0
+    far = pd.read_csv("new.csv")
+    far.loc[:39, NAMES] = 40.0
+    far.to_csv(tmp_path / "far.csv", index=False)
+    done = run(
+        "audit", "model.txt", str(tmp_path / "far.csv"), *asked[3:], *out, "--max-share-refused", "0.2", "--json"
+    )
+    assert done.exit_code == 3, done.output
+    said = json.loads(done.stdout)
+    tiers = pd.read_csv(tmp_path / "a.csv")["tier"]
+    assert said["tiers"] == {tier: int((tiers == tier).sum()) for tier in ("accept", "review", "refuse")}
+    assert said["share_refused"] == pytest.approx((tiers == "refuse").mean())
+    assert (tiers[:40] == "refuse").all()
+
+
+def test_a_gate_in_a_shell_pipeline(folder, tmp_path):
+    far = pd.read_csv("new.csv")
+    far.loc[:, NAMES] = 40.0
+    far.to_csv("far.csv", index=False)
+    script = """
+set -o pipefail
+rue() { "$PYTHON" -m rue "$@"; }
+for rows in new.csv far.csv; do
+    if rue audit model.txt - --fitted checked.rue --policy accept.rue --max-share-refused 0.3 < $rows > out.csv 2> said
+    then echo "$rows: go on with $(tail -n +2 out.csv | wc -l) rows"
+    else echo "$rows: stopped with code $?: $(tail -n 1 said)"
+    fi
+done
+rue audit model.txt new.csv --fitted model.rue 2> said | head -n 2 | cut -d , -f 1
+"""
+    done = subprocess.run(
+        ["bash", "-c", script], env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [
+        "new.csv: go on with 100 rows",
+        "far.csv: stopped with code 3: 100.0% of the rows are refused, and at most 30.0% may be",
+        "patient",
+        "P100",
+    ]
+
+
+def test_what_is_killed_half_way_leaves_nothing_under_the_final_name(folder, tmp_path):
+    rows = pd.concat([pd.read_csv("new.csv")] * 3000)
+    rows.to_csv(tmp_path / "many.csv", index=False)
+    out = tmp_path / "out.csv"
+    out.write_text("what was there before")
+    command = ["audit", "model.txt", str(tmp_path / "many.csv"), "--fitted", "model.rue", "--out", str(out)]
+    process = subprocess.Popen([sys.executable, "-m", "rue", *command], stderr=subprocess.DEVNULL)
+    for _ in range(600):
+        if any(part.stat().st_size for part in tmp_path.glob(".rue-*")):
+            break
+        time.sleep(0.1)
+    assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert out.read_text() == "what was there before"
+
+
+EXAMPLES = {
+    name: re.findall(r"^  (rue .*?[^\\])$", command.help.replace(" \\\n", " "), re.MULTILINE)
+    for name, command in COMMANDS.items()
+    if name not in ("paper", "demo")  # rue-paper's own; the demo has a test of its own
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_of_the_help_run_as_they_are_written(folder, name):
+    assert EXAMPLES[name], f"the help of rue {name} has no example"
+    for example in EXAMPLES[name]:
+        script = f'rue() {{ "{sys.executable}" -m rue "$@"; }}; {example}'
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True)
+        broken = done.returncode == 1 and "| head" in example and "BrokenPipe" not in done.stderr
+        assert done.returncode == 0 or broken, f"{example}\n{done.stderr}"
+
+
+def test_the_help_fits_into_eighty_columns():
+    for name in COMMANDS:
+        lines = run(name, "--help").output.splitlines()
+        assert not [line for line in lines if len(line) > 80 and "rue " not in line], name
+    assert run("--version").output.strip() == rue.__version__
+
+
+def test_explain_names_the_row_by_number_or_id_and_a_stored_audit_says_the_same(folder):
+    by_number = run("explain", "model.txt", "new.csv", "--fitted", "model.rue", "--train", "train.csv", "--row", "12")
+    assert by_number.exit_code == 0, by_number.output
+    asked = ("--train", "train.csv", "--target", "y", "--id", "patient", "--who", "P112", "--json")
+    by_id = run("explain", "model.txt", "new.csv", *asked)
+    said = json.loads(by_id.stdout)
+    assert said["row"] == 12
+    assert said["sentence"] in by_number.stdout
+    assert said["training"][0]["row"].startswith("P0")
+    nobody = run("explain", "model.txt", "new.csv", *asked[:-3], "--who", "P999")
+    assert (nobody.exit_code, "no row 'P999'" in nobody.output) == (1, True)
+    other = run("explain", "model.txt", "new.csv", "--fitted", "model.rue", "--train", "held.csv", "--row", "12")
+    assert (other.exit_code, "not the training rows" in other.output) == (1, True)
+
+
+def test_check_plan_and_info_say_the_same_as_json(folder):
+    asked = ("--target", "y", "--drop", "patient")
+    check = run("check", "model.txt", "train.csv", *asked, "--rows", "new.csv", "--json")
+    assert json.loads(check.stdout)["light"] in ("green", "amber", "red")
+    plan = run("plan", "net.pt2", "train.csv", *asked, "--loss", "MSELoss", "--rows", "new.csv", "--json")
+    assert json.loads(plan.stdout)["m"] == 100
+    for file in ("model.rue", "accept.rue", "model.txt", "net.pt2", "train.csv"):
+        loss = ("--loss", "MSELoss") if file == "net.pt2" else ()
+        done = run("info", file, "--json", *loss)
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["file"] == file
+    assert json.loads(run("info", "train.csv", "--json").stdout)["rows"] == 100
+    assert json.loads(run("info", "model.rue", "--json").stdout)["asked"]["target"] == "y"
+
+
+def test_weights_take_a_factory_and_code_takes_trust(folder, tmp_path, monkeypatch):
+    from safetensors.torch import save_file
+
+    Path("makers.py").write_text("import torch\n\n\ndef line():\n    return torch.nn.Linear(3, 1)\n")
+    save_file(torch.nn.Linear(3, 1).state_dict(), "line.safetensors")
+    torch.save(torch.nn.Linear(3, 1), "line.pt")
+    asked = ("train.csv", "--target", "y", "--drop", "patient", "--loss", "squared_error", "--l2", "1")
+    out = ("--out", str(tmp_path / "a.rue"))
+    assert run("fit", "line.safetensors", *asked, "--factory", "makers:line", *out).exit_code == 0
+    refused = run("fit", "line.pt", *asked, *out)
+    assert refused.exit_code == 1
+    assert "--trust-code" in refused.output
+    assert run("fit", "line.pt", *asked, "--trust-code", *out).exit_code == 0
+    assert run("fit", "makers:line", *asked, *out).exit_code == 1  # a function is no model
+    sys.modules.pop("makers", None)
+
+
+WRONG = [
+    (("audit", "model.txt", "new.csv"), "--fitted FILE"),
+    (("audit", "model.txt", "new.csv", "--train", "train.csv"), "--target"),
+    (("audit", "model.txt", "new.csv", "--fitted", "model.rue", "--group", "a"), "what was said to rue fit"),
+    (("audit", "model.txt", "new.csv", "--fitted", "model.rue", "--max-share-refused", ".1"), "--policy"),
+    (("audit", "model.txt", "new.csv", "--fitted", "model.rue", "--json"), "--out"),
+    (("audit", "model.txt", "new.csv", "--fitted", "model.rue", "--on-bad-row", "drop"), "drop"),
+    (("fit", "model.txt", "train.csv"), "--target"),
+    (("fit", "model.txt", "train.csv", "--target", "y", "--policy", "p.rue"), "--held-out"),
+    (("explain", "model.txt", "new.csv", "--fitted", "model.rue", "--train", "train.csv"), "--row"),
+    (("explain", "model.txt", "new.csv", "--fitted", "model.rue", "--row", "1"), "--train"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG)
+def test_a_wrong_command_line_is_code_two(folder, arguments, said):
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+
+
+MISTAKES = [
+    (("audit", "model.txt", "none.csv", "--fitted", "model.rue"), "cannot be read"),
+    (("audit", "model.txt", "new.csv", "--fitted", "none.rue"), "cannot be read"),
+    (("audit", "model.txt", "new.csv", "--fitted", "accept.rue"), "is a stored policy, no audit"),
+    (("audit", "net.pt2", "new.csv", "--fitted", "model.rue", "--loss", "MSELoss"), "not the model that was audited"),
+    (("audit", "model.txt", "new.csv", "--fitted", "model.rue", "--policy", "accept.rue"), "another auditor"),
+    (("audit", "model.txt", "new.csv", "--fitted", "model.rue", "--keep", "age"), "no column age"),
+    (("audit", "model.txt", "new.csv", "--fitted", "model.rue", "--out", "a.xlsx"), "no table that is known"),
+    (("audit", "model.txt", "short.csv", "--fitted", "model.rue"), "short.csv lacks c"),
+    (("audit", "model.txt", "empty.csv", "--fitted", "model.rue"), "no rows"),
+    (
+        ("fit", "model.txt", "train.csv", "--target", "y", "--id", "patient", "--group", "patient"),
+        "both --id and --group",
+    ),
+    (("fit", "net.pt2", "train.csv", "--target", "y", "--loss", "NoLoss"), "torch.nn has no NoLoss"),
+    (("fit", "model.onnx", "train.csv", "--target", "y"), "write package.module:name"),
+    (("info", "picture.png"), "known by its ending"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), MISTAKES)
+def test_a_mistake_is_one_sentence_and_code_one(folder, arguments, said):
+    pd.read_csv("new.csv").drop(columns="c").to_csv("short.csv", index=False)
+    pd.read_csv("new.csv").iloc[:0].to_csv("empty.csv", index=False)
+    done = run(*arguments)
+    assert done.exit_code == 1, done.output
+    assert said in done.output
+    assert sum(not line.startswith("warning: ") for line in done.output.strip().splitlines()) == 1
+
+
+def test_labels_and_probabilities_of_a_classifier(folder, tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    skops = pytest.importorskip("skops.io")
+    train = pd.read_csv("train.csv").assign(high=lambda rows: np.where(rows["y"] > 1, "yes", "no"))
+    train.drop(columns="y").to_csv(tmp_path / "train.csv", index=False)
+    skops.dump(LogisticRegression().fit(train[NAMES], train["high"]), tmp_path / "model.skops")
+    asked = ("--train", str(tmp_path / "train.csv"), "--target", "high", "--id", "patient")
+    found = audited(run("audit", str(tmp_path / "model.skops"), "new.csv", *asked))
+    assert set(found["prediction"]) == {"yes", "no"}
+    np.testing.assert_allclose(found["probability_yes"] + found["probability_no"], 1)
+    assert list(found.columns[:3]) == ["patient", "prediction", "score"]
+
+
+def test_at_a_terminal_the_most_doubtful_rows_are_a_table(folder, monkeypatch):
+    monkeypatch.setattr("rue.cli.commands.at_terminal", lambda: True)
+    done = run("audit", "model.txt", "new.csv", "--fitted", "model.rue")
+    assert done.exit_code == 0, done.output
+    assert "The 20 most doubtful of 100 rows" in done.stdout
+    scores = audited(SHARED.setdefault("rows", _piped(monkeypatch)))
+    first = scores.sort_values("score", ascending=False)["patient"].iloc[0]
+    assert first in done.stdout
+
+
+def _piped(monkeypatch):
+    monkeypatch.setattr("rue.cli.commands.at_terminal", lambda: False)
+    return run("audit", "model.txt", "new.csv", "--fitted", "model.rue")
+
+
+def test_tables_of_an_unknown_form_and_broken_ones_are_named(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n[2]\n')
+    with pytest.raises(DataError, match="line 3 of"):
+        list(Table.at(tmp_path / "a.jsonl").parts())
+    (tmp_path / "a.parquet").write_bytes(b"no parquet at all")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(InputError, match="cannot be read as parquet"):
+        list(Table.at(tmp_path / "a.parquet").parts())
+    with pytest.raises(InputError, match="--format"):
+        Table.at(tmp_path / "a.xlsx")
+
+
+def test_parts_do_not_depend_on_how_a_file_is_divided(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("rue.cli.tables.PART", 16)
+    frame = pd.DataFrame({"a": np.arange(100), "b": pd.Categorical(list("xy") * 50)}, index=np.arange(5, 105))
+    (tmp_path / "folder").mkdir()
+    frame.to_parquet(tmp_path / "a.parquet", row_group_size=7)
+    frame[:30].to_parquet(tmp_path / "folder" / "part-0.parquet")
+    frame[30:].to_parquet(tmp_path / "folder" / "part-1.parquet")
+    for place in ("a.parquet", "folder"):
+        parts = list(Table.at(tmp_path / place).parts())
+        assert [len(part) for part in parts] == [16] * 6 + [4]
+        assert pd.concat(parts)["a"].tolist() == list(range(100))
+        assert list(parts[0].columns) == ["a", "b"]
+    assert Table.at(tmp_path / "a.parquet").rows == 100
