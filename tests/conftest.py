@@ -44,6 +44,7 @@ JOBS = {
         "test_estimator_audits.py",
         "test_folds.py",
         "test_mc_dropout.py",
+        "test_mlflow.py",
         "test_model_files.py",
         "test_outside.py",
         "test_pbp.py",

@@ -136,7 +136,7 @@ def test_the_public_names_are_these():
             *("calibrate", "curvature", "losses", "solve", "sharing", "resample", "evaluate", "datasets"),
             *("integrated", "policy"),
             *("errors", "checkpoint", "left_out", "plan", "plots", "quiet", "tokens", "Report", "report"),
-            *("load", "batches", "AuditedEstimator", "open_model"),
+            *("load", "batches", "AuditedEstimator", "open_model", "mlflow"),
             *("Check", "CheckUp", "checks"),
         ]
     )

@@ -360,7 +360,7 @@ MISTAKES = [
         ("fit", "model.txt", "train.csv", "--target", "y", "--id", "patient", "--group", "patient"),
         "both --id and --group",
     ),
-    (("fit", "net.pt2", "train.csv", "--target", "y", "--loss", "NoLoss"), "torch.nn has no NoLoss"),
+    (("fit", "net.pt2", "train.csv", "--target", "y", "--loss", "NoLoss"), "unknown loss 'NoLoss'"),
     (("fit", "model.onnx", "train.csv", "--target", "y"), "write package.module:name"),
     (("info", "picture.png"), "known by its ending"),
 ]

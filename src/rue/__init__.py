@@ -48,6 +48,7 @@ from rue.methods.planning import plan
 from rue.models import open_model, wrap
 from rue.policy import Policy
 from rue.reports import Report, report
+from rue.reports import mlflow_flavour as mlflow
 
 if TYPE_CHECKING:
     from rue.methods.audited_estimator import AuditedEstimator
@@ -94,6 +95,7 @@ __all__ = [
     "left_out",
     "load",
     "losses",
+    "mlflow",
     "open_model",
     "plan",
     "plots",
@@ -118,6 +120,7 @@ sys.modules |= {
         "errors": errors,
         "integrated": integrated,
         "left_out": left_out,
+        "mlflow": mlflow,
         "resample": resample,
         "sharing": sharing,
         "solve": solve,

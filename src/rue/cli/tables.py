@@ -187,10 +187,10 @@ def _parquet(file: BinaryIO, path: Path | None) -> Iterator[Any]:
 
     if path is not None and path.is_dir():
         for each in sorted(path.rglob("*.parquet")):
-            with ParquetFile(each) as part:
+            with ParquetFile(each, pre_buffer=False) as part:  # buffers of a file are kept until its end
                 yield part
         return
-    yield ParquetFile(_seekable(file))
+    yield ParquetFile(_seekable(file), pre_buffer=False)
 
 
 def _arrow(file: BinaryIO) -> Iterator[Any]:

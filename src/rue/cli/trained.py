@@ -48,7 +48,7 @@ class Statement:
             if (self.loss, self.l2, self.reduction) != (None, None, None):
                 raise ModelError(f"{self.model} is wrapped already and says its loss; leave --loss and --l2 out")
             return TrainedModel(found, _by_categories(found.estimator))
-        model = wrap(found, loss=self._loss(), l2=self.l2, reduction=self.reduction)
+        model = wrap(found, loss=self.loss, l2=self.l2, reduction=self.reduction)
         return TrainedModel(model, isinstance(found, Path) or _by_categories(found))
 
     def _found(self) -> Any:
@@ -59,17 +59,6 @@ class Statement:
         if self.factory is not None:
             raise ModelError("--factory makes the network of a file of weights; leave it out for other models")
         return _named(self.model)
-
-    def _loss(self) -> Any:
-        """A name that rue knows, or the loss of torch.nn with this name, as MSELoss."""
-        if self.loss is None or not self.loss.endswith("Loss"):
-            return self.loss
-        from torch import nn
-
-        kind = getattr(nn, self.loss, None)
-        if kind is None:
-            raise ModelError(f"torch.nn has no {self.loss}; give one that it has, or a name such as squared_error")
-        return kind()
 
 
 class TrainedModel(NamedTuple):

@@ -221,7 +221,12 @@ FUNCTIONS: dict[Callable[..., Tensor], type[nn.Module]] = {
 
 
 def stated(loss: str | Loss | Callable[..., Tensor] | None) -> Stated:
-    """A loss as users give it for a module: any that `as_loss` takes, or a loss of torch with its reduction."""
+    """A loss as users give it for a module: any that `as_loss` takes, or a loss of torch with its reduction.
+
+    A name of `torch.nn`, as "MSELoss", is that loss with its default settings.
+    """
+    if isinstance(loss, str) and loss.endswith("Loss") and hasattr(nn, loss):
+        loss = getattr(nn, loss)()
     return read_torch_loss(loss) or Stated(as_loss(loss))
 
 

@@ -22,6 +22,7 @@ CHECKPOINT = ("state_dict", "model_state_dict", "model")  # where training scrip
 SHOWN = 200  # characters of another library's error
 SHOWN_NAMES = 5
 TORCH = (".pt", ".pth", ".ckpt")
+CODE = (".pkl", ".pickle", ".joblib", *TORCH)  # endings of files that may run code
 CLASSES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")  # losses of CatBoost's classifiers
 RUNS = (
     "is a pickle: reading it runs whatever code is inside, so that it is only read from people you trust as you would "
@@ -200,5 +201,5 @@ READERS: dict[str, Callable[[ModelFile], Any]] = {
     ".cbm": _cbm,
     ".skops": _skops,
     **dict.fromkeys(TORCH, _checkpoint),
-    **dict.fromkeys((".pkl", ".pickle", ".joblib"), _code),
+    **dict.fromkeys(CODE[: -len(TORCH)], _code),
 }
