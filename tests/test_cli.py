@@ -287,6 +287,10 @@ def test_explain_names_the_row_by_number_or_id_and_a_stored_audit_says_the_same(
     assert said["row"] == 12
     assert said["sentence"] in by_number.stdout
     assert said["training"][0]["row"].startswith("P0")
+    whole = str(folder / "whole.rue")
+    assert run("fit", "model.txt", *asked[1:6], "--rows", "all", "--out", whole).exit_code == 0
+    alone = run("explain", "model.txt", "new.csv", "--fitted", whole, "--row", "12", "--json")
+    assert json.loads(alone.stdout)["sentence"] == said["sentence"]
     nobody = run("explain", "model.txt", "new.csv", *asked[:-3], "--who", "P999")
     assert (nobody.exit_code, "no row 'P999'" in nobody.output) == (1, True)
     other = run("explain", "model.txt", "new.csv", "--fitted", "model.rue", "--train", "held.csv", "--row", "12")

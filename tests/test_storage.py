@@ -26,6 +26,7 @@ from rue import left_out, solve
 from rue.auditing.probes import Range
 from rue.core.errors import DataError, ModelError, RueError, SettingError
 from rue.core.stored import KNOWN
+from rue.data.raw_print import raw_print
 from rue.methods import CLASSIFIER_METHODS, METHODS
 from rue.methods.integrated import INTEGRATED, Adam
 from test_pickling import answers, assert_same_bits
@@ -572,3 +573,49 @@ def test_what_is_no_path_is_refused(wrong):
         rue.load(wrong, net())
     with pytest.raises(SettingError, match="path"):
         rue.LinearRUE().fit(net(), (X, y)).save(wrong)
+
+
+def frames():
+    """Columns of every kind that a file has a place for, and a column of targets."""
+    draw = np.random.default_rng(0)
+    words = draw.choice(["p", "q"], 60).astype(object)
+    words[3] = None
+    table = pd.DataFrame(
+        {
+            "a": draw.normal(size=60),
+            "whole": draw.integers(0, 5, 60),
+            "yes": draw.random(60) > 0.5,
+            "level": pd.Categorical(draw.choice(["low", "high"], 60), ["low", "high"], ordered=True),
+            "grade": pd.Categorical(draw.choice([1, 2], 60)),
+            "word": pd.Series(words, dtype="str"),
+            "any": pd.Series(words, dtype=object),
+            "when": pd.date_range("2020-01-01", periods=60),
+        }
+    ).set_axis([f"patient {i}" for i in range(60)], axis=0)
+    return table.rename_axis("who"), pd.Series(draw.normal(size=60), name="y", index=table.index)
+
+
+def test_a_frame_comes_back_as_it_was():
+    from rue.auditing.stored_frames import StoredFrame
+
+    for table in (*frames(), frames()[0].reset_index(drop=True)):
+        again = StoredFrame.of(table).read()
+        (pd.testing.assert_series_equal if table.ndim == 1 else pd.testing.assert_frame_equal)(
+            again, table, check_index_type=False, check_freq=False
+        )
+        assert raw_print(again) == raw_print(table)
+    with pytest.raises(SettingError, match="holds Int64"):
+        StoredFrame.of(pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}))
+
+
+def test_a_stored_frame_of_training_rows_explains_itself(tmp_path):
+    table, y = frames()
+    X = table[["a", "whole"]]
+    model = rue.wrap(Ridge().fit(X, y))
+    auditor = rue.CalibratedRUE().fit(model, rue.Data(X, y, group=[i // 2 for i in range(60)]))
+    auditor.save(tmp_path / "a.rue", rows="all")
+    again = rue.load(tmp_path / "a.rue", model)
+    audit, wanted = again.audit(X[:5]), auditor.audit(X[:5])
+    np.testing.assert_array_equal(audit.score, wanted.score)
+    assert audit.explain(0).sentence == wanted.explain(0).sentence
+    assert again.check(X[:5]).light == auditor.check(X[:5]).light

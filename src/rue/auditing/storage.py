@@ -5,7 +5,7 @@ where they lie in it.
 """
 
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +17,7 @@ from torch import Tensor
 from rue.auditing.probes import Probes
 from rue.auditing.statement import statement
 from rue.auditing.stored_copies import StoredCopy, as_data
+from rue.auditing.stored_frames import StoredFrame
 from rue.core.concepts import Facts
 from rue.core.errors import DataError, DeviceError, ModelError, RueWarning, SettingError
 from rue.core.model import Model
@@ -75,7 +76,7 @@ def save(auditor: "Auditor", path: str | Path, *, rows: KeptRows = "ids") -> Non
         raise SettingError(f'rows must be "none", "ids" or "all", got {rows!r}')
     model, data = auditor.model, auditor.trained.data
     plain = model if model.behind is None else replace(model, core=model.behind, behind=None)
-    kept = auditor if rows == "all" else replace(auditor, stopped_by=None)
+    kept = replace(auditor, stopped_by=_storable_table(auditor.stopped_by) if rows == "all" else None)
     if rows == "none":
         if not isinstance(auditor.assess, OfSums):
             raise SettingError(_rests_on_rows(auditor.method))
@@ -164,7 +165,11 @@ def _stated(model: Model) -> Facts:
     return {**words, "statement": statement(model)}
 
 
-def _read(part: Written, model: Model, instead: Any = lambda thing: thing) -> Any:
+def _frame_again(thing: Any) -> Any:
+    return thing.read() if isinstance(thing, StoredFrame) else thing
+
+
+def _read(part: Written, model: Model, instead: Any = _frame_again) -> Any:
     return read_again(part, model, model.theta.device, instead)
 
 
@@ -188,16 +193,22 @@ def _rests_on_rows(what: str) -> str:
 
 
 def _table(data: Rows) -> Data:
+    """The rows as the user gave them, frames by their columns."""
     source = data.source
-    for part in (source.X, source.y):
-        if part is None:
-            raise SettingError("this audit was read without its training rows; hand rue.load data=..., and save again")
-        if not isinstance(part, Tensor) and type(part).__module__.split(".")[0] != "numpy":
-            raise SettingError(
-                f'rows="all" stores arrays and tensors, and these rows are a {type(part).__name__}; save with '
-                'rows="ids", and hand rue.load(path, model, data=...) the same rows where they are needed'
-            )
-    return source
+    if source.X is None:
+        raise SettingError("this audit was read without its training rows; hand rue.load data=..., and save again")
+    return replace(source, **{part.name: _storable_table(getattr(source, part.name)) for part in fields(source)})
+
+
+def _storable_table(part: Any) -> Any:
+    if part is None or isinstance(part, Tensor | list | tuple) or type(part).__module__.split(".")[0] == "numpy":
+        return part
+    if hasattr(part, "iloc"):
+        return StoredFrame.of(part)
+    raise SettingError(
+        f'rows="all" stores arrays, tensors and frames of pandas, and these rows are a {type(part).__name__}; save '
+        'with rows="ids", and hand rue.load(path, model, data=...) the same rows where they are needed'
+    )
 
 
 def _opened(thing: Any, opened: Rows | None, model: Model) -> Any:
@@ -205,7 +216,7 @@ def _opened(thing: Any, opened: Rows | None, model: Model) -> Any:
     if isinstance(thing, StoredCopy):
         return thing.read(model)
     if opened is None or not isinstance(thing, Rows):
-        return thing
+        return _frame_again(thing)
     if thing.sample_of is not None:
         mask = torch.zeros(opened.n, dtype=torch.bool)
         mask[thing.sample_of.rows] = True

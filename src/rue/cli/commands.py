@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from rue.auditing.storage import KeptRows
 from rue.cli.auditing import BadRow, RowsAudit
-from rue.cli.fitting import Extras, Recipe, all_usable, held_out, source
+from rue.cli.fitting import Extras, Recipe, about, all_usable, held_out, source
 from rue.cli.grouped import grouped
 from rue.cli.outcome import REFUSED, at_terminal, note, say, wrong_use
 from rue.cli.roles import Roles, Units
@@ -89,7 +90,7 @@ def fit(
     ] = None,
     policy: Annotated[Path | None, Option(help="Where a policy goes, which half of the held-out rows choose.")] = None,
     share: Annotated[float, Option(help="Of the rows that people can review, for the policy.")] = 0.2,
-    rows: Annotated[str, Option(help='What is kept of training rows: "ids", or "none" where a method allows.')] = "ids",
+    rows: Annotated[KeptRows, Option(help="What is kept of training rows: see docs/stored-audits.md.")] = "ids",
     out: Annotated[Path, Option(help="Where the fitted audit goes.")] = Path("model.rue"),
     form: Format = None,
     as_json: AsJson = False,
@@ -110,7 +111,7 @@ def fit(
     auditor, chosen = recipe.fitted(), None
     if held is not None:
         auditor, chosen = held_out(auditor, recipe, Table.at(held), None if policy is None else share)
-    auditor.save(out, rows=rows)  # type: ignore[arg-type]  # other words are refused there
+    auditor.save(out, rows=rows)
     if chosen is not None and policy is not None:
         chosen.save(policy)
     seconds = time.perf_counter() - start
@@ -224,8 +225,8 @@ def explain(
 
     if (row is None) == (who is None):
         raise wrong_use("say which row: --row NUMBER or --who ID")
-    if train is None:
-        raise wrong_use("an explanation names training rows: give them as --train")
+    if train is None and fitted is not None and about(fitted).get("rows") != "all":
+        raise wrong_use("an explanation names training rows: give them as --train, or fit with --rows all")
     made_by = source(statement, roles, units, extras, train, fitted)
     column = roles.identity or made_by.asked.get("identity")
     if who is not None and column is None:

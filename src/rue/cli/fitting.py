@@ -87,7 +87,7 @@ class Stored:
     @property
     def asked(self) -> dict[str, Any]:
         """What was said on the command line that fitted it; nothing if it was fitted in Python."""
-        return dict(read_file(self.path, KIND).about.get("asked") or {})
+        return dict(about(self.path).get("asked") or {})
 
     def fitted(self) -> Auditor:
         """The auditor; what is not said of the model now was said when it was fitted."""
@@ -106,6 +106,11 @@ class Stored:
         roles = Roles(asked["target"], asked["identity"], list(asked["features"]))
         units = Units(asked["group"], asked["weight"])
         return load(self.path, trained.model, data=roles.read(self.train, units, trained).data)
+
+
+def about(path: Path) -> dict[str, Any]:
+    """What a stored audit says of itself."""
+    return read_file(path, KIND).about
 
 
 def source(
