@@ -5,7 +5,7 @@ LABEL ?= now
 PYTEST := RUE_PROGRESS=0 OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 PIP := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-engines test-slow mutants browser check docs bench bench-models bench-scale bench-rows bench-practice package format clean
+.PHONY: help demo paper test test-docs test-report test-paper test-training test-jobs test-engines test-slow mutants browser check docs bench bench-models bench-scale bench-rows bench-engines bench-practice package format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -68,6 +68,7 @@ bench-models: .venv/dev  ## audits of many outputs, large tree ensembles and eve
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/trees.py --threads 2
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimators.py
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/storage.py
+	$(BIN)/python benchmarks/command_line.py
 	$(BIN)/python benchmarks/tables.py
 
 bench-scale: .venv/dev  ## large networks: what sketches keep, and what they cost in epochs (on a GPU where there is one)
@@ -86,6 +87,11 @@ bench-rows: .venv/dev  ## many rows: growth to a million of them, boosted trees,
 	$(BIN)/python benchmarks/rows.py workers
 	$(BIN)/python benchmarks/rows.py plot
 	OMP_NUM_THREADS=2 $(BIN)/python benchmarks/latency.py
+	$(BIN)/python benchmarks/tables.py
+
+bench-engines: .venv-engines/ready .venv/dev  ## rows a second of stored audits in Spark, Ray, Dask, Polars and DuckDB
+	@sh tests/engines/install_java.sh
+	.venv-engines/bin/python benchmarks/engines.py
 	$(BIN)/python benchmarks/tables.py
 
 # Halves, kinds, recipes and tables can be run apart: `python benchmarks/practice.py --help`.

@@ -209,6 +209,8 @@ TABLES = {  # page, name: what makes the table
     ("rows.md", "workers"): lambda: plain("rows/workers.csv"),
     ("rows.md", "latency"): lambda: plain("rows/latency.csv"),
     ("stored-audits.md", "sizes"): lambda: plain("models/storage.csv"),
+    ("stored-audits.md", "engines"): lambda: plain("models/engines.csv"),
+    ("command-line.md", "many"): lambda: plain("models/command_line.csv"),
     ("trees.md", "boosted"): lambda: plain("models/boosted.csv"),
     ("trees.md", "speed"): lambda: plain("models/speed.csv"),
 }
