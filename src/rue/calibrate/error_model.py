@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rue.calibrate.array_forest import ArrayForest
 from rue.core.arrays import Array
+from rue.core.process import ignoring
 from rue.core.stored import storable
 
 TREES = 300
@@ -102,7 +103,8 @@ def error_model(
     unit = float(np.average(np.abs(errors), axis=0, weights=weight).mean()) or 1.0
     size, narrow = np.abs(errors) / unit, _described(points, prediction / unit)
     target = size[:, 0] if size.shape[1] == 1 else size
-    forest.fit(narrow, target, sample_weight=weight)
+    with ignoring("Some inputs do not have OOB scores", category=UserWarning):  # they get the mean
+        forest.fit(narrow, target, sample_weight=weight)
     if grouped:
         left_out = without_group(forest, narrow, target, weight, group)
     else:
