@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import rue
-from rue.core.errors import ModelError
+from rue.core.errors import ModelError, SettingError
 from rue.methods import best_method
 from rue.models import best_known
 from rue.models.model_file import READERS
@@ -210,3 +210,52 @@ def test_torchscript_is_named(tmp_path):
     scripted.save(tmp_path / "a.pt")
     with pytest.raises(ModelError, match="TorchScript"):
         rue.open_model(tmp_path / "a.pt", factory=make_net)
+
+
+def test_names_that_scikit_learn_merely_imports_are_not_known(tmp_path):
+    from pathlib import Path as Imported
+
+    path = tmp_path / "a.skops"
+    skops.dump(make_pipeline(FunctionTransformer(np.abs), Ridge()).set_params(functiontransformer__func=Imported), path)
+    bent = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(bent, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, content.replace(b'"pathlib"', b'"sklearn.datasets._base"'))
+    path.write_bytes(bent.getvalue())
+    with pytest.raises(ModelError, match=r"sklearn\.datasets\._base\.Path"):
+        rue.open_model(path)
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.skops", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", b"{" + b" " * 2**24)
+    with pytest.raises(ModelError, match="unpacks from"):
+        rue.open_model(tmp_path / "a.skops")
+
+
+def test_json_that_would_end_catboost_is_refused(tmp_path):
+    (tmp_path / "a.json").write_text('{"trees": ' + "[" * 200_000 + "]" * 200_000 + "}")
+    with pytest.raises(ModelError):
+        rue.open_model(tmp_path / "a.json")
+
+
+def test_a_factory_that_fails_is_named_and_the_file_is_not_blamed(tmp_path):
+    def leaves():
+        raise SystemExit(3)
+
+    safetensors.torch.save_file(make_net().state_dict(), tmp_path / "a.safetensors")
+    for factory in (leaves, lambda needed: needed):
+        with pytest.raises(ModelError, match="the factory failed"):
+            rue.open_model(tmp_path / "a.safetensors", factory=factory)
+    torch.save(torch.nn.Linear(3, 1), tmp_path / "a.pt")
+    with pytest.raises(ModelError, match=r"more than tensors.*state_dict"):
+        rue.open_model(tmp_path / "a.pt", factory=make_net)
+
+
+def test_a_wrapped_model_stays_what_it_is():
+    model = rue.wrap(Ridge().fit(X, y))
+    assert rue.wrap(model) is model
+    assert rue.audit(model, train=(X, y), inputs=X_new).score.shape == (7,)
+    with pytest.raises(SettingError, match="wrapped already"):
+        rue.wrap(model, l2=1.0)

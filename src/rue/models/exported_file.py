@@ -85,7 +85,7 @@ def _members(path: Path, file: Any) -> dict[str, bytes]:
     """The contents of an archive by name, without the folder that all of them are in."""
     with zipfile.ZipFile(file) as archive:
         parts = archive.infolist()
-        _check_sizes(path, parts)
+        refuse_large(path, parts)
         names = [part.filename for part in parts]
         strange = next((name for name in names if not MEMBER.fullmatch(name) or ".." in name), None)
         if strange is not None or len(set(names)) < len(names):
@@ -99,13 +99,13 @@ def _members(path: Path, file: Any) -> dict[str, bytes]:
         return {part.filename.partition("/")[2]: content for part, content in contents.items()}
 
 
-def _check_sizes(path: Path, parts: list[zipfile.ZipInfo]) -> None:
+def refuse_large(name: str | Path, parts: list[zipfile.ZipInfo]) -> None:
     """Refuse before anything is unpacked what would be large then."""
     total, packed = sum(part.file_size for part in parts), sum(part.compress_size for part in parts)
     if len(parts) > MEMBERS or total > LARGEST:
-        raise _refused(path, f"it unpacks to {len(parts)} members of {total} bytes")
+        raise ModelError(f"{name} unpacks to {len(parts)} members of {total} bytes", "write the model again")
     if total > 2**20 and total > SQUEEZED * packed:
-        raise _refused(path, f"it unpacks from {packed} to {total} bytes")
+        raise ModelError(f"{name} unpacks from {packed} to {total} bytes", "write the model again")
 
 
 def _check(path: Path, members: dict[str, bytes]) -> None:
@@ -150,7 +150,7 @@ def _check_pickle(path: Path, name: str, content: bytes) -> None:
     if not content:
         return
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        _check_sizes(path, archive.infolist())
+        refuse_large(path, archive.infolist())
     try:
         torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
     except Exception as error:  # torch raises several kinds

@@ -1,5 +1,6 @@
 """The door for model files: most are data and are read as data; what would run code is refused unless it is trusted."""
 
+import json
 import re
 import zipfile
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from rue.models.tables import stored
 
 TREES = {".txt": "trees.lightgbm", ".json": "trees.xgboost", ".ubj": "trees.xgboost"}  # read without their libraries
 CATBOOST = re.compile(rb'\s*\{\s*"(ctr_data|features_info|model_info|oblivious_trees|scale_and_bias|trees)"')
+DEEPEST = 60  # levels of nesting in CatBoost's JSON
 HEAD = 256  # bytes of a JSON file that tell whose it is
 CHECKPOINT = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights in a checkpoint
 SHOWN = 200  # characters of another library's error
@@ -24,13 +26,14 @@ SHOWN_NAMES = 5
 TORCH = (".pt", ".pth", ".ckpt")
 CODE = (".pkl", ".pickle", ".joblib", *TORCH)  # endings of files that may run code
 CLASSES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")  # losses of CatBoost's classifiers
+TRUSTING = "rue.open_model(path, trust_code=True) (--trust-code)"
 RUNS = (
     "is a pickle: reading it runs whatever code is inside, so that it is only read from people you trust as you would "
     "trust a program of theirs"
 )
 INSTEAD = (
-    "say trust_code=True (--trust-code) if you do, or have the model written as data: a network by torch.export.save "
-    "(.pt2) or as safetensors, an estimator by skops (.skops), boosted trees by their own save_model"
+    f"say {TRUSTING} if you do, or have the model written as data: a network by torch.export.save (.pt2) or as "
+    "safetensors, an estimator by skops (.skops), boosted trees by their own save_model"
 )
 
 Factory = Callable[[], nn.Module]
@@ -90,9 +93,17 @@ class ModelFile(NamedTuple):
 
 def _trees(file: ModelFile) -> Any:
     """The path itself: the adapters read it; CatBoost's own JSON is told by its first key."""
-    if file.ending == ".json" and CATBOOST.match(stored(file.path, b"{")[:HEAD]):
-        return _catboost(file.path, "json")
-    return file.path
+    if file.ending != ".json" or not CATBOOST.match((content := stored(file.path, b"{"))[:HEAD]):
+        return file.path
+    if _deeper(json.loads(content), DEEPEST):
+        raise ModelError(f"{file.path} is nested deeper than any tree; write it again by model.save_model")
+    return _catboost(file.path, "json")
+
+
+def _deeper(part: Any, levels: int) -> bool:
+    """Whether a document has more levels: CatBoost's own reader ends the process where there are very many."""
+    inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return levels == 0 or any(_deeper(each, levels - 1) for each in inside if isinstance(each, dict | list))
 
 
 def _cbm(file: ModelFile) -> Any:
@@ -124,7 +135,7 @@ def _skops(file: ModelFile) -> Any:
     if strange and not file.trusted:
         raise ModelError(
             f"{file.path} is made of {_listed(strange)}, which rue does not know to be harmless",
-            "look at what these are, and say trust_code=True (--trust-code) if you trust who wrote the file",
+            f"look at what these are, and say {TRUSTING} if you trust who wrote the file",
         )
     return skops_estimator(content)
 
@@ -145,7 +156,13 @@ def _checkpoint(file: ModelFile) -> Any:
         return _code(file)
     if zipfile.is_zipfile(file.path) and any("/code/" in name for name in zipfile.ZipFile(file.path).namelist()):
         raise ModelError(f"{file.path} is TorchScript; save the state_dict() of the module it was made from")
-    found = torch.load(file.path, map_location="cpu", weights_only=True)
+    try:
+        found = torch.load(file.path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises several kinds
+        raise ModelError(
+            f"{file.path} holds more than tensors, or is no file of torch.save",
+            "write the weights alone: torch.save(net.state_dict(), path)",
+        ) from error
     parts = found if isinstance(found, Mapping) else {}
     weights = next((parts[name] for name in CHECKPOINT if isinstance(parts.get(name), Mapping)), parts)
     if not weights or not all(isinstance(values, Tensor) for values in weights.values()):
@@ -171,7 +188,12 @@ def _code(file: ModelFile) -> Any:
 def _network(file: ModelFile, weights: Mapping[str, Tensor]) -> nn.Module:
     """What the factory makes, with these weights and in their precision."""
     assert file.factory is not None
-    net = file.factory()
+    try:
+        net = file.factory()
+    except (Exception, SystemExit) as error:  # the user's own code
+        raise ModelError(
+            f"the factory failed: {error!r}; it is called without arguments, and makes the network of the weights"
+        ) from error
     if not isinstance(net, nn.Module):
         raise ModelError(f"the factory made a {type(net).__name__}, expected a torch.nn.Module; make it return one")
     own = net.state_dict()

@@ -67,6 +67,10 @@ def wrap(
     >>> wrap(net, loss=torch.nn.MSELoss(), optimizer=sgd).describe()["l2"]
     0.5
     """
+    if isinstance(model, Model):
+        if any(part is not None for part in (loss, l2, penalty, reduction, select, optimizer, centre)):
+            raise SettingError("this model is wrapped already; say how it was trained where you wrap it")
+        return model
     model = unwrap(open_model(model) if isinstance(model, str | Path) else model)
     if isinstance(model, nn.Module):
         with torch.inference_mode(False), untouched():
