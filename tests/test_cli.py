@@ -54,6 +54,10 @@ def run(*arguments, given=None):
     return CliRunner().invoke(app, list(arguments), input=given)
 
 
+def frames(table):
+    return pd.concat([part.frame for part in table.parts()])
+
+
 def audited(done):
     assert done.exit_code == 0, done.output
     return pd.read_csv(io.StringIO(done.stdout))
@@ -90,7 +94,7 @@ def test_every_form_is_read_and_written_with_the_same_numbers(folder, tmp_path, 
     done = run("audit", "model.txt", str(new), "--fitted", "model.rue", "--out", str(out))
     assert done.exit_code == 0, done.output
     wanted = audited(run("audit", "model.txt", "new.csv", "--fitted", "model.rue"))
-    found = pd.concat(Table.at(out).parts())[wanted.columns].astype(wanted.dtypes.replace("bool", "object"))
+    found = frames(Table.at(out))[wanted.columns].astype(wanted.dtypes.replace("bool", "object"))
     found["scarce"] = found["scarce"].astype(str).str.lower() == "true"
     pd.testing.assert_frame_equal(found, wanted, check_dtype=False)
 
@@ -114,7 +118,7 @@ def test_standard_input_and_output_take_every_form(folder, form):
     command = [sys.executable, "-m", "rue", "audit", "model.txt", "-", "--fitted", "model.rue", "--format", form]
     done = subprocess.run(command, input=given.getvalue(), capture_output=True, check=True)
     Path("piped").write_bytes(done.stdout)
-    found = pd.concat(Table(Path("piped"), form).parts())
+    found = frames(Table(Path("piped"), form))
     wanted = audited(run("audit", "model.txt", "new.csv", "--fitted", "model.rue"))
     np.testing.assert_allclose(found["score"].astype(float), wanted["score"], rtol=1e-12)
     assert found["patient"].tolist() == wanted["patient"].tolist()
@@ -183,7 +187,7 @@ def test_bad_rows_at_the_start_and_tables_of_nothing_else(folder, tmp_path, monk
         done = run("audit", "model.txt", str(tmp_path / "bad.csv"), *asked, "--out", str(out), "--json")
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["marked"] == 25
-        found = pd.concat(Table.at(out).parts())
+        found = frames(Table.at(out))
         assert found["tier"].tolist()[:25] == ["refuse"] * 25
         assert found["patient"].tolist() == new["patient"].tolist()
     new.iloc[:25].to_csv(tmp_path / "all.csv", index=False)
@@ -430,7 +434,7 @@ def test_parts_do_not_depend_on_how_a_file_is_divided(tmp_path, monkeypatch):
     frame[:30].to_parquet(tmp_path / "folder" / "part-0.parquet")
     frame[30:].to_parquet(tmp_path / "folder" / "part-1.parquet")
     for place in ("a.parquet", "folder"):
-        parts = list(Table.at(tmp_path / place).parts())
+        parts = [part.frame for part in Table.at(tmp_path / place).parts()]
         assert [len(part) for part in parts] == [16] * 6 + [4]
         assert pd.concat(parts)["a"].tolist() == list(range(100))
         assert list(parts[0].columns) == ["a", "b"]

@@ -13,7 +13,7 @@ from rue.auditing.auditor import Auditor
 from rue.auditing.result import Audit
 from rue.auditing.said import said
 from rue.cli.fitting import inputs
-from rue.cli.tables import Table
+from rue.cli.tables import Part, Table
 from rue.core.errors import DataError, InputError, NumericalError, RueWarning
 from rue.core.progress import quiet, track
 from rue.policy import Policy
@@ -68,8 +68,8 @@ class RowsAudit:
         """Frames of the rows in order, all with the same columns."""
         waiting: list[tuple[pd.DataFrame, NDArray[np.object_]]] = []  # before the first row that could be audited
         columns: pd.DataFrame | None = None
-        for raw in track("audit", self.table.parts(), self.table.rows, len):
-            head, audited, problem = self._part(raw)
+        for part in track("audit", self.table.parts(), self.table.rows, lambda part: len(part.frame)):
+            head, audited, problem = self._part(part)
             if audited is None and columns is None:
                 waiting.append((head, problem))
                 continue
@@ -84,15 +84,15 @@ class RowsAudit:
                 "those of training"
             )
 
-    def _part(self, raw: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame | None, NDArray[np.object_]]":
+    def _part(self, part: Part) -> "tuple[pd.DataFrame, pd.DataFrame | None, NDArray[np.object_]]":
         """Who the rows are, what is said of those that could be audited, and why the others could not."""
-        head = self._head(raw)
-        frame, problem = inputs(raw, self.auditor, self.table.name, self._aside)
+        head = self._head(part.frame)
+        frame, problem = inputs(part, self.auditor, self.table.name, self._aside)
         with warnings.catch_warnings(record=True) as caught, quiet():
             warnings.simplefilter("always", RueWarning)
             audit, problem = self._audit(frame, problem)
         self.tally.warned.update({str(each.message): None for each in caught})
-        self.tally.read += len(raw)
+        self.tally.read += len(head)
         return head, None if audit is None else self._columns(audit), problem
 
     @property
@@ -109,8 +109,10 @@ class RowsAudit:
             raise DataError(f"{self.table.name} has no column {listing(absent)}; its columns are {names}")
         first = self.tally.read
         numbers = pd.Series(np.arange(first, first + len(raw)))
-        who = {ROW: numbers} if self.identity is None else {self.identity: raw[self.identity].reset_index(drop=True)}
-        return pd.DataFrame({**who, **{name: raw[name].reset_index(drop=True) for name in self.keep}})
+        own = [name for name in (self.identity, *self.keep) if name is not None]
+        kept = {name: raw[name].reset_index(drop=True) for name in dict.fromkeys(own)}
+        texts = {name: values.astype("str") for name, values in kept.items() if values.dtype == object}
+        return pd.DataFrame({**({ROW: numbers} if self.identity is None else {}), **kept, **texts})
 
     def _audit(self, frame: Any, problem: NDArray[np.object_]) -> tuple[Audit | None, NDArray[np.object_]]:
         """The audit of the rows that can be audited, and why the others cannot."""
@@ -207,5 +209,11 @@ def _nullable(values: "pd.Series[Any]", dtype: Any) -> "pd.Series[Any]":
 
 
 def _renamed(head: "pd.DataFrame", audited: dict[str, Any]) -> dict[str, Any]:
-    """The user's own columns; one that is called as a column of the audit gets an underscore."""
-    return {f"{name}_" if name in (*audited, PROBLEM) else str(name): head[name] for name in head.columns}
+    """The user's own columns; one that is called as a column of the audit, or as another, gets an underscore."""
+    named: dict[str, Any] = {}
+    for name in head.columns:
+        free = str(name)
+        while free in audited or free in named or free == PROBLEM:
+            free += "_"
+        named[free] = head[name]
+    return named

@@ -13,9 +13,9 @@ from rue.auditing.storage import KeptRows
 from rue.cli.auditing import BadRow, RowsAudit
 from rue.cli.fitting import Extras, Recipe, about, all_usable, held_out, source
 from rue.cli.grouped import grouped
-from rue.cli.outcome import REFUSED, at_terminal, note, say, wrong_use
+from rue.cli.outcome import REFUSED, STREAM, at_terminal, note, refuse_overwriting, say, wrong_use
 from rue.cli.roles import Roles, Units
-from rue.cli.tables import STREAM, Table, TableForm
+from rue.cli.tables import Table, TableForm
 from rue.cli.trained import Statement
 
 app = typer.Typer(
@@ -31,7 +31,9 @@ Train = Annotated[
 NewRows = Annotated[str, Argument(metavar="ROWS", help="The rows to audit, in the same forms.")]
 FromTable = Annotated[str | None, Option("--train", help="The training rows, to fit an audit of them first.")]
 Fitted = Annotated[Path | None, Option(help="The audit that rue fit stored.")]
-Format = Annotated[TableForm | None, Option("--format", help="Of standard input and output: csv unless given.")]
+Format = Annotated[
+    TableForm | None, Option("--format", help="Of a table whose ending does not tell, and of - (csv unless given).")
+]
 Noun = Annotated[str, Option(help='What the training rows are, such as "patients".')]
 Level = Annotated[float, Option(help="Of the intervals.")]
 AsJson = Annotated[bool, Option("--json", help="Say what was found as JSON, for programs.")]
@@ -106,6 +108,7 @@ def fit(
     """
     if policy is not None and held is None:
         raise wrong_use("--policy is chosen by rows that nothing was trained on: give them as --held-out")
+    refuse_overwriting((out, policy), (statement.model, train, held, extras.validation))
     start = time.perf_counter()
     recipe = Recipe(statement, roles, units, Table.at(train, form), extras)
     auditor, chosen = recipe.fitted(), None
@@ -153,7 +156,7 @@ def audit(
     Examples:
       rue audit model.txt new.csv --fitted model.rue --out audited.csv
       rue audit model.txt new.csv --train train.csv --target y --id patient > audited.csv
-      rue audit model.txt - --fitted model.rue < new.csv | head -n 3
+      rue audit model.txt - --fitted model.rue --keep a < new.csv | sort > sorted.csv
       rue audit model.txt new.csv --fitted checked.rue --policy accept.rue \\
           --max-share-refused 0.5 --out audited.csv
     """
@@ -165,6 +168,7 @@ def audit(
         raise wrong_use("--max-share-refused counts the tiers of a policy: give one as --policy")
     if as_json and out == STREAM:
         raise wrong_use("--json says what was found on standard output: give the rows a file, --out")
+    refuse_overwriting((out,), (statement.model, rows, train, fitted, policy, extras.validation))
     start = time.perf_counter()
     made_by = source(statement, roles, units, extras, train, fitted)
     asked = made_by.asked
@@ -178,12 +182,12 @@ def audit(
         level,
         on_bad_row,
     )
-    if out == STREAM and form is None and at_terminal():
+    if out == STREAM and at_terminal():
         for _ in job.parts():
             pass
         table_of_rows(job.tally)
     else:
-        with rows_written(out, form if out == STREAM else None) as writer:
+        with rows_written(out, form) as writer:
             for part in job.parts():
                 writer.add(part)
     for warned in job.tally.warned:
@@ -223,6 +227,7 @@ def explain(
     """
     from rue.cli.show import explained
 
+    refuse_overwriting((), (rows, train))
     if (row is None) == (who is None):
         raise wrong_use("say which row: --row NUMBER or --who ID")
     if train is None and fitted is not None and about(fitted).get("rows") != "all":
@@ -252,6 +257,7 @@ def check(
     Example:
       rue check model.txt train.csv --target y --drop patient --rows new.csv
     """
+    refuse_overwriting((), (rows, train))
     auditor, inputs = Recipe(statement, roles, units, Table.at(train, form), extras).fitted(), None
     if rows is not None:
         table = Table.at(rows)
@@ -319,6 +325,7 @@ def report(
     """
     from rue.cli.report import Order, run
 
+    refuse_overwriting((), (rows, train))
     made_by = source(statement, roles, Units(), extras, train, fitted)
     order = Order(
         source=made_by,
@@ -349,10 +356,10 @@ def info(statement: Statement, as_json: AsJson = False) -> None:
       rue info model.txt
       rue info train.csv --json
     """
-    from rue.cli.information import information
+    from rue.cli.information import in_lines, information
 
     facts = information(statement)
-    say("\n".join(f"{name}: {value}" for name, value in facts.items()), facts, as_json)
+    say(in_lines(facts), facts, as_json)
 
 
 @command

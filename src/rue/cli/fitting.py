@@ -13,7 +13,7 @@ from rue.auditing.auditor import Auditor
 from rue.auditing.storage import KIND, load
 from rue.cli.outcome import wrong_use
 from rue.cli.roles import Roles, Units
-from rue.cli.tables import Table
+from rue.cli.tables import Part, Table, whole_rows
 from rue.cli.trained import Statement
 from rue.cli.typed import Typed, typed
 from rue.core.errors import DataError, InputError, RueWarning
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEED = 0  # of the halves of held-out rows
+FEWEST = 4  # of them
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Recipe:
             "reduction": said.reduction,
             "target": roles.target,
             "identity": roles.identity,
+            "text": list(roles.text or ()),
             **asdict(self.units),
         }
 
@@ -103,7 +105,7 @@ class Stored:
                 f"{self.path} was fitted in Python, and does not say which columns of {self.train.name} are for what; "
                 "leave --fitted out, and say --target"
             )
-        roles = Roles(asked["target"], asked["identity"], list(asked["features"]))
+        roles = Roles(asked["target"], asked["identity"], list(asked["features"]), text=list(asked["text"]))
         units = Units(asked["group"], asked["weight"])
         return load(self.path, trained.model, data=roles.read(self.train, units, trained).data)
 
@@ -119,7 +121,7 @@ def source(
     """Where the auditor comes from: a file, or a fit to a table."""
     table = None if train is None else Table.at(train)
     if fitted is not None:
-        if units != Units() or extras != Extras() or roles.features or roles.drop:
+        if units != Units() or extras != Extras() or roles.features or roles.drop or roles.text:
             raise wrong_use("--fitted has what was said to rue fit: leave --group, --features and the like out")
         return Stored(fitted, statement, table)
     if table is None:
@@ -137,6 +139,8 @@ def held_out(auditor: Auditor, recipe: Recipe, table: Table, share: float | None
     X, y = all_usable(raw, auditor, table.name), raw[target].to_numpy()
     if share is None:
         return auditor.calibrate(X, y), None
+    if len(raw) < FEWEST:
+        raise DataError(f"{table.name} has {len(raw)} rows, too few for two halves; give more, or leave --policy out")
     units = np.arange(len(raw)) if group is None else raw[group].to_numpy()
     names = np.unique(units)
     first = np.isin(units, np.random.default_rng(SEED).permutation(names)[: len(names) // 2])
@@ -144,19 +148,19 @@ def held_out(auditor: Auditor, recipe: Recipe, table: Table, share: float | None
     return calibrated, Policy.by_share(calibrated.audit(X[~first]), share=share)
 
 
-def inputs(raw: "pd.DataFrame", auditor: Auditor, name: str, aside: Collection[str] = ()) -> Typed:
+def inputs(part: Part, auditor: Auditor, name: str, aside: Collection[str] = ()) -> Typed:
     """The rows of a table as the model takes them, and which cannot be used; columns `aside` are none of its."""
     schema = auditor.model.schema
     if schema is not None:
-        return typed(raw, schema, name)
-    found = typed(raw, Schema(tuple(str(column) for column in raw.columns if column not in aside)), name)
+        return typed(part, schema, name)
+    found = typed(part, Schema(tuple(str(column) for column in part.frame.columns if column not in aside)), name)
     return found._replace(frame=found.frame.to_numpy(dtype=np.float64))  # it was fitted to an array
 
 
-def all_usable(raw: "pd.DataFrame", auditor: Auditor, name: str, aside: Collection[str] = ()) -> Any:
-    """The rows as the model takes them; the first that cannot be used is named."""
-    found = inputs(raw, auditor, name, aside)
+def all_usable(raw: "pd.DataFrame", auditor: Auditor, name: str, aside: Collection[str] = (), first: int = 0) -> Any:
+    """The rows as the model takes them, counted from `first`; one that cannot be used is named."""
+    found = inputs(whole_rows(raw), auditor, name, aside)
     bad = np.flatnonzero(found.problem != "")
     if len(bad):
-        raise DataError(f"row {bad[0]} of {name} (the first is 0): {found.problem[bad[0]]}")
+        raise DataError(f"row {first + bad[0]} of {name} (the first is 0): {found.problem[bad[0]]}")
     return found.frame

@@ -1,10 +1,11 @@
 """`rue info`: what is in a file, without running anything of it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rue.auditing import storage
-from rue.cli.tables import FORMS, Table
+from rue.cli.tables import FORMS, MISSING, Table
 from rue.cli.trained import Statement
 from rue.core.errors import DataError, InputError
 from rue.core.stored_file import FORMAT, read_file
@@ -51,13 +52,38 @@ def _model(file: Path, statement: Statement) -> dict[str, Any]:
 
 
 def _table(file: Path) -> dict[str, Any]:
-    rows = 0
-    columns: dict[str, str] = {}
+    """Rows, and of every column what it holds in the first part, and how many cells are missing."""
+    table, rows = Table.at(file), 0
+    kinds: dict[str, str] = {}
     missing: dict[str, int] = {}
-    for part in Table.at(file).parts():
-        rows += len(part)
-        columns = columns or {str(name): str(part[name].dtype) for name in part.columns}
-        for name in part.columns:
-            empty = int(part[name].isna().sum()) + int((part[name] == "").sum())
-            missing[str(name)] = missing.get(str(name), 0) + empty
-    return {"file": str(file), "kind": "table", "rows": rows, "columns": columns, "missing": missing}
+    for part in table.parts():
+        rows += len(part.frame)
+        kinds = kinds or {str(name): _kind(part.frame[name]) for name in part.frame.columns}
+        for name in part.frame.columns:
+            missing[str(name)] = missing.get(str(name), 0) + int(part.frame[name].isna().sum())
+    columns = {name: f"{kind}, {missing[name]} missing" if missing[name] else kind for name, kind in kinds.items()}
+    return {"file": str(file), "kind": "table", "rows": rows, "columns": columns}
+
+
+def _kind(values: Any) -> str:
+    import pandas as pd
+
+    if values.dtype.kind not in "OUT":
+        return str(values.dtype)
+    known = values[~values.isin(MISSING)].dropna()
+    return "numbers" if len(known) and pd.to_numeric(known, errors="coerce").notna().all() else "text"
+
+
+def in_lines(facts: Mapping[str, Any]) -> str:
+    """Facts for people: a line for each, and what is not known left out."""
+    lines = []
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            lines += [f"{name}:", *(f"  {key}: {_listed(each)}" for key, each in value.items() if each is not None)]
+        elif value is not None:
+            lines.append(f"{name}: {_listed(value)}")
+    return "\n".join(lines)
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

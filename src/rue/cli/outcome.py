@@ -1,17 +1,21 @@
 """How a command ends: what it says, on which stream, and with which code."""
 
 import json
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 
-from rue.core.errors import RueError, RueWarning
-from rue.reports.plain import plain
+from rue.core.errors import InputError, RueError, RueWarning
 
+STREAM = "-"  # in the place of a path: standard input or output
 FAILED, REFUSED = 1, 3  # codes; 2 is a wrong use of the command line, and typer's own
 
 
@@ -31,12 +35,28 @@ def outcome() -> Iterator[None]:
 
         warnings.showwarning = show
         try:
-            yield
+            with _ended_by(signal.SIGTERM):
+                yield
         except (RueError, OSError) as error:
             if isinstance(error, BrokenPipeError):
                 raise
             note(f"{type(error).__name__}: {error}", "red")
             raise typer.Exit(FAILED) from error
+
+
+@contextmanager
+def _ended_by(number: signal.Signals) -> Iterator[None]:
+    """Let a signal that ends the process leave nothing behind that is half-written."""
+
+    def end(*_: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(number, end) if threading.current_thread() is threading.main_thread() else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(number, before)
 
 
 def note(text: str, colour: str | None = None) -> None:
@@ -46,12 +66,38 @@ def note(text: str, colour: str | None = None) -> None:
 
 def say(text: str, facts: Mapping[str, Any], as_json: bool) -> None:
     """What a command found, on standard output: for people, or as one JSON object."""
-    typer.echo(json.dumps(plain(facts), ensure_ascii=False) if as_json else text)
+    typer.echo(json.dumps(in_json(facts), ensure_ascii=False) if as_json else text)
+
+
+def in_json(value: Any) -> Any:
+    """A value as JSON has it, numbers in all their digits; what is missing or infinite is null."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(key): in_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [in_json(each) for each in value]
+    return None if str(value) in ("<NA>", "NaT") else str(value)
 
 
 def at_terminal() -> bool:
     """Whether a person reads standard output."""
     return sys.stdout.isatty()
+
+
+def refuse_overwriting(outs: Iterable[str | Path | None], read: Iterable[str | Path | None]) -> None:
+    """Raise where a file that is read would be written over, or standard input read twice."""
+    given = [str(each) for each in read if each is not None]
+    if given.count(STREAM) > 1:
+        raise wrong_use("standard input can be read once: give one of the tables as a file")
+    for out in (Path(each) for each in outs if each is not None and str(each) != STREAM):
+        for source in map(Path, given):
+            if out.exists() and source.exists() and out.samefile(source):
+                raise InputError(f"{out} would be written over, and it is read here; choose another place")
 
 
 def wrong_use(text: str) -> typer.BadParameter:

@@ -1,5 +1,6 @@
 """What the commands show: rows for people at a terminal, summaries, explanations."""
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def explained(
 ) -> Told:
     """Why the prediction of one row is uncertain."""
     found, number = _row(table, row, who)
-    audit = auditor.audit(all_usable(found, auditor, table.name, [each for each in who[:1] if each]))
+    audit = auditor.audit(all_usable(found, auditor, table.name, [each for each in who[:1] if each], number))
     why = audit.explain(0, top=top, noun=noun)
     frame = audit.to_frame().drop(columns="percentile")
     rows = why.to_frame(top=top)
@@ -81,18 +82,20 @@ def explained(
         "sentence": why.sentence,
         "training": rows.to_dict("records"),
     }
-    said = ", ".join(f"{name} {_cell(frame[name].iloc[0])}" for name in frame.columns[:WIDE])
-    return f"row {number}: {said}\n{why.sentence}\n{rows.round(DIGITS).to_string()}", facts
+    said = "\n".join(f"  {name}: {_cell(frame[name].iloc[0])}" for name in frame.columns)
+    return f"row {number} of {table.name}\n{said}\n{fill(why.sentence, 80)}\n{rows.round(DIGITS).to_string()}", facts
 
 
 def _row(table: Table, row: int | None, who: tuple[str | None, str | None]) -> "tuple[pd.DataFrame, int]":
     """One row of a table, by its number or its id."""
     before = 0
     column, value = who
-    for part in table.parts():
+    for part, problem in table.parts():
         if column is not None and value is not None and column not in part:
             raise DataError(f"{table.name} has no column {column!r}, in which --who looks")
         places = [row - before] if row is not None else np.flatnonzero(part[column].astype(str) == value).tolist()
+        if places and places[0] < len(part) and problem[places[0]]:
+            raise DataError(f"row {before + places[0]} of {table.name} (the first is 0): {problem[places[0]]}")
         if places and places[0] < len(part):
             return part.iloc[[places[0]]].reset_index(drop=True), before + places[0]
         before += len(part)

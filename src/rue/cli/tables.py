@@ -1,20 +1,27 @@
 """Tables of rows in files or on standard input: CSV, Parquet, Arrow and JSON lines, whole or in parts."""
 
+import csv
 import io
 import json
+import re
 import sys
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast, get_args
 
-from rue.core.errors import DataError, InputError
+import numpy as np
+
+from rue.cli.outcome import STREAM
+from rue.core.errors import DataError, InputError, RueWarning
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 TableForm = Literal["csv", "parquet", "arrow", "jsonl"]
 """How a table is written down."""
@@ -28,10 +35,22 @@ FORMS: dict[str, TableForm] = {
     ".ndjson": "jsonl",
 }
 PART = 16_384  # rows at once: a whole number of the batches that an audit is made in, so that parts change no bits
-STREAM = "-"  # in the place of a path: standard input or output
+# What pandas takes for a missing number in CSV.
+MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"}
+MISSING |= {"NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
+PADDED = re.compile(r"0\d+")
+EMPTY = "has no rows; give at least one below the names of the columns"
 INDEX = "__index_level_"  # columns in which pandas keeps an index
 ARROW_FILE = b"ARROW1"  # the first bytes of an Arrow file; a stream has none
 NO_ARROW = "Parquet and Arrow are read and written by pyarrow, which is missing: pip install pyarrow, or use CSV"
+
+
+class Part(NamedTuple):
+    """Some rows of a table, and what is wrong with the way in which they are written: "" where nothing is."""
+
+    frame: "pd.DataFrame"
+    problem: "NDArray[np.object_]"
 
 
 @dataclass(frozen=True)
@@ -43,49 +62,48 @@ class Table:
 
     @classmethod
     def at(cls, place: str | Path, form: TableForm | None = None) -> "Table":
-        """The table at a path, whose form is told by its ending, or "-"."""
+        """The table at a path, whose form is told by its ending, or else by `form`; "-" is standard input."""
         if str(place) == STREAM:
             return cls(None, form or "csv")
-        return cls(Path(place), form or form_of(Path(place)))
+        return cls(Path(place), form_of(Path(place), form))
 
     @property
     def name(self) -> str:
         """For messages."""
         return "standard input" if self.path is None else str(self.path)
 
-    def whole(self, texts: tuple[str, ...] = ()) -> "pd.DataFrame":
+    def whole(self, texts: Collection[str] = ()) -> "pd.DataFrame":
         """All rows, with types told by the values; columns of `texts`, such as ids, stay as they are written."""
         import pandas as pd
 
         with self._read() as file:
             if self.form == "csv":
-                frame = _csv(file.read(), texts)
+                frame = _csv(file.read(), texts, self.name)
             else:
-                frames = list(_parts(file, self))
+                frames = [part.frame for part in _parts(file, self)]
                 frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-                frame = frame.astype({name: str for name in texts if name in frame})
+                frame = frame.assign(**{name: _as_text(frame[name]) for name in texts if name in frame})
         if frame.empty:
-            raise DataError(f"{self.name} has no rows; give at least one below the names of the columns")
+            raise DataError(f"{self.name} {EMPTY}")
         return frame
 
-    def parts(self) -> "Iterator[pd.DataFrame]":
+    def parts(self) -> Iterator[Part]:
         """The rows in order, `PART` at once; the cells of CSV as they are written."""
-        import pandas as pd
-
-        rest: list[Any] = []
+        rest: list[Part] = []
         empty = True
         with self._read() as file:
-            for frame in _parts(file, self):
-                rest.append(frame)
-                while sum(map(len, rest)) >= PART:
-                    joined = rest[0] if len(rest) == 1 else pd.concat(rest, ignore_index=True)
-                    empty, rest = False, [joined.iloc[PART:]] if len(joined) > PART else []
-                    yield joined.iloc[:PART].reset_index(drop=True)
-            if any(map(len, rest)):
+            for part in _parts(file, self):
+                rest.append(part)
+                while sum(len(each.frame) for each in rest) >= PART:
+                    whole, empty = _joined(rest), False
+                    rest = [Part(whole.frame.iloc[PART:], whole.problem[PART:])]
+                    yield Part(whole.frame.iloc[:PART].reset_index(drop=True), whole.problem[:PART])
+            last = _joined(rest)
+            if len(last.frame):
                 empty = False
-                yield pd.concat(rest, ignore_index=True)
+                yield last
         if empty:
-            raise DataError(f"{self.name} has no rows; give at least one below the names of the columns")
+            raise DataError(f"{self.name} {EMPTY}")
 
     @property
     def rows(self) -> int | None:
@@ -116,46 +134,127 @@ class Table:
             ) from error
 
 
-def form_of(path: Path) -> TableForm:
-    """The form that the ending of a name tells; a folder is one of Parquet files."""
+def form_of(path: Path, form: TableForm | None = None) -> TableForm:
+    """The form that the ending of a name tells, or else `form`; a folder is one of Parquet files."""
     if path.is_dir():
         return "parquet"
-    form = FORMS.get(path.suffix.lower())
-    if form is None:
+    told = FORMS.get(path.suffix.lower(), form)
+    if told is None:
         raise InputError(
             f"{path} is no table that is known by its ending; give {', '.join(FORMS)}, or say --format "
             f"{'|'.join(get_args(TableForm))}"
         )
-    return form
+    return told
 
 
-def _csv(content: bytes, texts: tuple[str, ...]) -> "pd.DataFrame":
+def _joined(parts: list[Part]) -> Part:
+    import pandas as pd
+
+    if len(parts) == 1:
+        return Part(parts[0].frame.reset_index(drop=True), parts[0].problem)
+    if not parts:
+        return Part(pd.DataFrame(), np.empty(0, dtype=object))
+    frames, problems = zip(*parts, strict=True)
+    return Part(pd.concat(frames, ignore_index=True), np.concatenate(problems))
+
+
+def whole_rows(frame: "pd.DataFrame") -> Part:
+    """Rows of a form in which every row has every column."""
+    return Part(frame, np.full(len(frame), "", dtype=object))
+
+
+def _csv(content: bytes, texts: Collection[str], name: str) -> "pd.DataFrame":
     """A table of CSV; in columns of text only empty cells are missing, because NA may be a category there."""
     import pandas as pd
 
-    frame = pd.read_csv(io.BytesIO(content), dtype=dict.fromkeys(texts, str), index_col=False)
-    words = [name for name in frame.columns if frame[name].dtype.kind not in "fiub" and frame[name].isna().any()]
-    if not words:
-        return frame
-    again = pd.read_csv(
-        io.BytesIO(content), usecols=words, dtype=str, keep_default_na=False, na_values=[""], index_col=False
-    )
-    return frame.assign(**{name: again[name] for name in words})
+    written = _joined(list(_csv_parts(io.BytesIO(content), name)))
+    wrong = np.flatnonzero(written.problem != "")
+    if len(wrong):
+        raise DataError(f"row {wrong[0]} of {name} (the first is 0): {written.problem[wrong[0]]}")
+    typed = {column: _told(written.frame[column], column, name) for column in written.frame if column not in texts}
+    return pd.DataFrame({column: typed.get(column, written.frame[column]) for column in written.frame})
 
 
-def _parts(file: BinaryIO, table: Table) -> "Iterator[pd.DataFrame]":
-    """Frames of whatever size the form has them in."""
+def _told(cells: "pd.Series[Any]", column: Any, name: str) -> "pd.Series[Any]":
+    """A column of cells as pandas tells its type: numbers, or truth values, or text."""
+    import pandas as pd
+
+    present = cells.dropna()
+    if len(present) and present.isin(TRUTH).all():
+        said = cells.map(TRUTH)
+        return said.astype(bool) if len(present) == len(cells) else said.astype(object)
+    known = cells.where(~cells.isin(MISSING))
+    numbers = pd.to_numeric(known, errors="coerce")
+    if (numbers.isna() & known.notna()).any() or not known.notna().any():
+        return cells if known.notna().any() else numbers
+    padded = present[present.str.fullmatch(PADDED)]
+    if len(padded):
+        warnings.warn(
+            f"{column} of {name} is read as numbers, and {padded.iloc[0]!r} is written with a zero before it: if these "
+            f"are codes, say --text {column}",
+            RueWarning,
+            stacklevel=2,
+        )
+    return numbers
+
+
+def _as_text(values: "pd.Series[Any]") -> "pd.Series[Any]":
+    return values.astype(str).where(values.notna())
+
+
+def _parts(file: BinaryIO, table: Table) -> Iterator[Part]:
+    """Parts of whatever size the form has them in."""
     if table.form == "csv":
-        import pandas as pd
-
-        yield from pd.read_csv(file, dtype=str, keep_default_na=False, index_col=False, chunksize=PART)
+        yield from _csv_parts(file, table.name)
     elif table.form == "jsonl":
-        yield from _json_lines(file, table.name)
+        yield from map(whole_rows, _json_lines(file, table.name))
     else:
         batches = _arrow(file) if table.form == "arrow" else _of_parquet(file, table.path)
         for batch in batches:
             frame = batch.to_pandas(ignore_metadata=True)
-            yield frame[[name for name in frame.columns if not str(name).startswith(INDEX)]]
+            _refuse_twice(list(frame.columns), table.name)
+            yield whole_rows(frame[[name for name in frame.columns if not str(name).startswith(INDEX)]])
+
+
+def _csv_parts(file: BinaryIO, name: str) -> Iterator[Part]:
+    """Rows of CSV as they are written, empty cells missing; a row with too few or too many cells says so."""
+    import pandas as pd
+
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    lines = csv.reader(text)
+    try:
+        header = next(lines, [])
+        _refuse_header(header, name)
+        wide = len(header)
+        while rows := list(islice((row or [""] for row in lines if row or wide == 1), PART)):
+            problem = np.full(len(rows), "", dtype=object)
+            for number, row in enumerate(rows):
+                if len(row) != wide:
+                    problem[number] = f"it has {len(row)} cells, and the header {wide}"
+                    rows[number] = (row + [""] * wide)[:wide]
+            cells = np.array(rows, dtype=object).reshape(len(rows), wide)
+            cells[cells == ""] = None
+            yield Part(pd.DataFrame(dict(zip(header, cells.T, strict=True)), dtype=object), problem)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise DataError(f"{name} is not written in UTF-8 ({byte:#x}); as by iconv -f latin1 -t utf8") from error
+    except csv.Error as error:
+        raise DataError(f"{name} is no CSV ({error}); write it again") from error
+    finally:
+        text.detach()
+
+
+def _refuse_header(header: list[str], name: str) -> None:
+    other = next((mark for mark in (";", "\t") if len(header) == 1 and mark in header[0]), None)
+    if other is not None:
+        raise DataError(f"the cells of {name} seem to be separated by {other!r}; write them with commas between")
+    _refuse_twice(header, name)
+
+
+def _refuse_twice(names: list[Any], name: str) -> None:
+    twice = next((each for place, each in enumerate(names) if each in names[:place]), None)
+    if twice is not None:
+        raise DataError(f"{name} has the column {twice!r} twice; give each column a name of its own")
 
 
 def _json_lines(file: BinaryIO, name: str) -> "Iterator[pd.DataFrame]":

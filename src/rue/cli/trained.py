@@ -6,10 +6,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+from torch import nn
+from torch.export import ExportedProgram
 from typer import Argument, Option
 
 from rue.core.errors import ModelError, RueError
 from rue.core.model import Model
+from rue.losses.stated import LOSSES
 from rue.models import open_model, wrap
 from rue.models.model_file import READERS
 
@@ -44,12 +47,13 @@ class Statement:
     def wrapped(self) -> "TrainedModel":
         """The model, ready to be fitted."""
         found = self._found()
-        if isinstance(found, Model):
-            if (self.loss, self.l2, self.reduction) != (None, None, None):
-                raise ModelError(f"{self.model} is wrapped already and says its loss; leave --loss and --l2 out")
-            return TrainedModel(found, _by_categories(found.estimator))
+        if self.loss is None and isinstance(found, nn.Module | ExportedProgram):
+            raise ModelError(
+                f"{self.model} does not know the loss it was trained with; say --loss MSELoss, or another of torch.nn, "
+                f"or one of {', '.join(sorted(LOSSES))}"
+            )
         model = wrap(found, loss=self.loss, l2=self.l2, reduction=self.reduction)
-        return TrainedModel(model, isinstance(found, Path) or _by_categories(found))
+        return TrainedModel(model, _by_categories(found), _texts(found, model))
 
     def _found(self) -> Any:
         path = Path(self.model)
@@ -66,11 +70,16 @@ class TrainedModel(NamedTuple):
 
     model: Model
     by_categories: bool  # words as categories of a frame
+    texts: tuple[str, ...] = ()  # columns that it takes as words, whatever they look like
 
 
 def _named(name: str) -> Any:
     """The Python object with a name such as package.module:object, looked for in this folder first."""
     module, colon, attribute = name.partition(":")
+    if name.endswith(".rue"):
+        raise ModelError(
+            f"{name} is a fitted audit, not the model that it is of; give the model first, and this as --fitted"
+        )
     if not colon or not attribute:
         raise ModelError(
             f"{name!r} is no model file ({', '.join(READERS)}) and no Python object; write package.module:name"
@@ -81,11 +90,19 @@ def _named(name: str) -> Any:
         return getattr(import_module(module), attribute)
     except RueError:
         raise
-    except Exception as error:  # the user's module may raise anything
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         raise ModelError(f"{name!r} cannot be imported: {error!r}; try python -c 'import {module}'") from error
     finally:
         sys.path.remove(here)
 
 
 def _by_categories(model: Any) -> bool:
-    return type(model).__module__.partition(".")[0] in CATEGORIES
+    return isinstance(model, Path) or type(model).__module__.partition(".")[0] in CATEGORIES
+
+
+def _texts(found: Any, model: Model) -> tuple[str, ...]:
+    """The columns that a model knows by words, where it says so: numbers among these are codes."""
+    columns = () if model.schema is None else model.schema.columns
+    words = [each.name for each in columns if each and each.levels and all(isinstance(of, str) for of in each.levels)]
+    indices = getattr(found, "get_cat_feature_indices", None)  # CatBoost
+    return (*words, *([str(found.feature_names_[place]) for place in indices()] if indices is not None else ()))

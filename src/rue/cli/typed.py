@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rue.cli.tables import MISSING, TRUTH, Part
 from rue.core.errors import DataError
 from rue.core.schema import Schema, TableColumn
 from rue.reports.phrases import listing
@@ -12,10 +13,6 @@ from rue.reports.phrases import listing
 if TYPE_CHECKING:
     import pandas as pd
 
-# What pandas takes for a missing number in CSV.
-MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"}
-MISSING |= {"NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
-YES_NO = {"true": 1.0, "false": 0.0}
 SHOWN = 40  # characters of a cell in a message
 
 
@@ -26,9 +23,11 @@ class Typed(NamedTuple):
     problem: NDArray[np.object_]
 
 
-def typed(raw: "pd.DataFrame", schema: Schema, name: str) -> Typed:
-    """The columns of training in their order, of the table with this name."""
+def typed(part: Part, schema: Schema, name: str) -> Typed:
+    """The columns of training in their order, of some rows of the table with this name."""
     import pandas as pd
+
+    raw = part.frame
 
     places = {str(column): column for column in raw.columns}
     underscored = {own.replace(" ", "_"): column for own, column in places.items()}  # LightGBM keeps no spaces
@@ -39,7 +38,7 @@ def typed(raw: "pd.DataFrame", schema: Schema, name: str) -> Typed:
             f"{name} lacks {listing(lacking)}, which the model was trained with; its columns are "
             f"{listing([str(column) for column in raw.columns])}; add what is missing"
         )
-    problem = np.full(len(raw), "", dtype=object)
+    problem = part.problem.copy()
     columns = schema.columns or (None,) * len(found)
     made = {}
     for own, place, column in zip(schema.names, found, columns, strict=True):
@@ -60,7 +59,7 @@ def _column(values: "pd.Series[Any]", column: TableColumn | None, problem: NDArr
         return _categories(values, column.levels, problem)
     if kind == "times":
         return _times(values, problem) if _of_text(values) else values
-    return values.astype(object).where(values.notna() & (values != ""), np.nan) if _of_text(values) else values
+    return values.astype(object).where(values.notna(), np.nan) if _of_text(values) else values
 
 
 def _of_text(values: "pd.Series[Any]") -> bool:
@@ -75,7 +74,7 @@ def _numbers(values: "pd.Series[Any]", problem: NDArray[np.object_]) -> "pd.Seri
         return read
     words = values.astype(object).where(read.isna() & values.notna(), "").astype(str).str.strip()
     strange = ~words.isin(MISSING)
-    said = words.str.lower().map(YES_NO)
+    said = words.map(TRUTH).astype(float)
     _mark(problem, strange & said.isna(), values, "no number, as in training")
     return read.where(said.isna(), said)
 

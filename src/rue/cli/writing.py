@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-import numpy as np
-
-from rue.cli.tables import NO_ARROW, STREAM, TableForm, form_of
-from rue.core.errors import InputError
+from rue.cli.outcome import STREAM, in_json
+from rue.cli.tables import NO_ARROW, TableForm, form_of
+from rue.core.errors import DataError, InputError
 from rue.core.files import written_whole
 
 if TYPE_CHECKING:
@@ -38,11 +37,13 @@ def rows_written(out: str | Path, form: TableForm | None = None) -> Iterator[Row
         writer.close()
         sys.stdout.flush()
         return
-    form = form or form_of(Path(out))  # an unknown ending is refused before anything is written
+    told = form_of(Path(out), form)  # an unknown ending is refused before anything is written
     with written_whole(Path(out)) as file:
-        writer = _writer(file, form)
-        yield writer
-        writer.close()
+        writer = _writer(file, told)
+        try:
+            yield writer
+        finally:
+            writer.close()
 
 
 def _writer(file: BinaryIO, form: TableForm) -> RowWriter:
@@ -79,26 +80,13 @@ class _JsonLines:
         self.file = file
 
     def add(self, frame: "pd.DataFrame") -> None:
-        columns = [[_plain(value) for value in frame[name].tolist()] for name in frame.columns]
+        columns = [[in_json(value) for value in frame[name].tolist()] for name in frame.columns]
         names = [str(name) for name in frame.columns]
         for row in zip(*columns, strict=True):
             self.file.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False).encode() + b"\n")
 
     def close(self) -> None:
         """Nothing stands at the end."""
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    if isinstance(value, np.integer | np.bool_):
-        return value.item()
-    import pandas as pd
-
-    return None if value is pd.NA or value is pd.NaT else str(value)
 
 
 class _Arrow:
@@ -112,7 +100,14 @@ class _Arrow:
     def add(self, frame: "pd.DataFrame") -> None:
         import pyarrow as pa
 
-        table = pa.Table.from_pandas(frame, schema=self.schema, preserve_index=False).replace_schema_metadata()
+        try:
+            table = pa.Table.from_pandas(frame, schema=self.schema, preserve_index=False).replace_schema_metadata()
+        except pa.ArrowException as error:
+            said = str(error).strip().splitlines()[0]
+            raise DataError(
+                f"a column that is kept has values of another type than in the first rows ({said})",
+                "write CSV or JSON lines, which have no types",
+            ) from error
         if self.writer is None:
             self.schema = table.schema
             self.writer = self._opened()
