@@ -101,6 +101,7 @@ def killed() -> None:
     """Killed when some rows are written, nothing stands under the final name."""
     process = subprocess.Popen([sys.executable, *AUDIT[:-1], "killed.parquet"], stderr=subprocess.DEVNULL)
     while not any(part.stat().st_size for part in Path().glob(".rue-*")):
+        assert process.poll() is None
         time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGKILL)
