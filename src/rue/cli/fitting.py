@@ -105,8 +105,11 @@ class Stored:
                 f"{self.path} was fitted in Python, and does not say which columns of {self.train.name} are for what; "
                 "leave --fitted out, and say --target"
             )
-        roles = Roles(asked["target"], asked["identity"], list(asked["features"]), text=list(asked["text"]))
-        units = Units(asked["group"], asked["weight"])
+        try:
+            roles = Roles(asked["target"], asked["identity"], list(asked["features"]), text=list(asked["text"]))
+            units = Units(asked["group"], asked["weight"])
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{self.path} does not say which columns are for what; fit it again") from error
         return load(self.path, trained.model, data=roles.read(self.train, units, trained).data)
 
 

@@ -1,14 +1,16 @@
 """How a command ends: what it says, on which stream, and with which code."""
 
 import json
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import typer
@@ -61,12 +63,26 @@ def _ended_by(number: signal.Signals) -> Iterator[None]:
 
 def note(text: str, colour: str | None = None) -> None:
     """A line on standard error, where it is in nobody's way."""
-    typer.secho(text, err=True, fg=colour)
+    typer.secho(_folded(text, sys.stderr), err=True, fg=colour)
 
 
 def say(text: str, facts: Mapping[str, Any], as_json: bool) -> None:
     """What a command found, on standard output: for people, or as one JSON object."""
-    typer.echo(json.dumps(in_json(facts), ensure_ascii=False) if as_json else text)
+    typer.echo(json.dumps(in_json(facts), ensure_ascii=False) if as_json else _folded(text, sys.stdout))
+
+
+def _folded(text: str, stream: TextIO) -> str:
+    """Long lines folded where a person reads them; a pipe gets them whole."""
+    if not stream.isatty():
+        return text
+    wide = shutil.get_terminal_size().columns
+    lines = (line if _tabular(line) else textwrap.fill(line, wide) for line in text.splitlines())
+    return "\n".join(lines)
+
+
+def _tabular(line: str) -> bool:
+    """Whether a line is one of a table, whose columns must stay where they are."""
+    return line.startswith(" ") or "  " in line
 
 
 def in_json(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """What the commands show: rows for people at a terminal, summaries, explanations."""
 
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +28,10 @@ def table_of_rows(tally: Tally) -> None:
 
     if tally.worst is None:
         return
-    frame = tally.worst.iloc[:, :WIDE]
+    frame = tally.worst
+    if "total_std" in frame and np.allclose(frame["total_std"], frame["score"], equal_nan=True):
+        frame = frame.drop(columns="score")  # the same number
+    frame = frame.iloc[:, :WIDE]
     drawn = Drawn(title=f"The {len(frame)} most doubtful of {tally.rows} rows", title_justify="left")
     for name in frame.columns:
         drawn.add_column(str(name), justify="left" if frame[name].dtype.kind not in "iuf" else "right")
@@ -83,7 +85,7 @@ def explained(
         "training": rows.to_dict("records"),
     }
     said = "\n".join(f"  {name}: {_cell(frame[name].iloc[0])}" for name in frame.columns)
-    return f"row {number} of {table.name}\n{said}\n{fill(why.sentence, 80)}\n{rows.round(DIGITS).to_string()}", facts
+    return f"row {number} of {table.name}\n{said}\n{why.sentence}\n{rows.round(DIGITS).to_string()}", facts
 
 
 def _row(table: Table, row: int | None, who: tuple[str | None, str | None]) -> "tuple[pd.DataFrame, int]":
