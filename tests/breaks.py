@@ -775,8 +775,8 @@ BREAKS = [
     Break(
         "a file is written over while its successor is not on the disk",
         "core/files.py",
-        'with drafts[target].open("xb") as file:',
-        'target.unlink(missing_ok=True)\n            with drafts[target].open("xb") as file:',
+        "_write(drafts[target], content)",
+        "_write(target.unlink(missing_ok=True) or target, content)",
         SAVING,
     ),
     Break(
@@ -2060,7 +2060,7 @@ BREAKS = [
     Break(
         "a model outside of an MLflow model is read",
         "reports/mlflow_flavour.py",
-        'if model.is_absolute() or ".." in model.parts:',
+        "if not (folder / model).resolve().is_relative_to(folder.resolve()):",
         "if False:",
         "tests/test_mlflow.py",
     ),

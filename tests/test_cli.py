@@ -459,6 +459,7 @@ CSV = {  # a table, and what is said of it where it cannot be read as a whole
     "a;b\n1,5;2\n": "separated by ';'",
     "a,b\n": "no rows",
     "": "no rows",
+    'a,b\n1,2\n3,"4\n5,6\n': "is a quote opened and not closed?",
     "a,b\nZ\xfcrich,2\n": "not written in UTF-8",
 }
 
@@ -480,6 +481,46 @@ def test_rows_of_another_length_are_marked_and_the_others_audited(folder, tmp_pa
     found = audited(run(*asked, "--on-bad-row", "mark"))
     assert np.flatnonzero(found["problem"].notna()).tolist() == [4, 8]
     assert found["patient"].tolist() == pd.read_csv("new.csv")["patient"].tolist()
+
+
+def test_devices_and_pipes_are_written_to_and_never_replaced(folder, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    done = run("audit", "model.txt", "new.csv", "--fitted", "model.rue", "--format", "csv", "--out", str(pipe))
+    assert done.exit_code == 0, done.output
+    assert len(reader.communicate()[0].splitlines()) == 101
+    assert pipe.is_fifo()
+    command = [sys.executable, "-m", "rue", "audit", "model.txt", "new.csv", "--fitted", "model.rue", "--format", "csv"]
+    piped = subprocess.run([*command, "--out", "/dev/stdout"], capture_output=True, text=True, check=True)
+    assert piped.stdout.startswith("patient,prediction")
+    full = subprocess.run([*command, "--out", "/dev/full"], capture_output=True, text=True)
+    assert full.returncode == 1
+    assert "Traceback" not in full.stderr
+
+
+def test_truth_values_are_the_same_categories_however_they_are_written(tmp_path):
+    from rue.cli.typed import typed
+    from rue.core.schema import Schema
+
+    words = ["true", "FALSE", "", "True"]
+    (tmp_path / "a.csv").write_text("\n".join(["s,t", *(f"{word},1" for word in words)]) + "\n")
+    table = Table.at(tmp_path / "a.csv")
+    whole = table.whole().astype({"s": "category"})
+    found = typed(next(table.parts()), Schema.of(whole), "a.csv")
+    assert not found.problem.any()
+    assert found.frame["s"].tolist()[:2] == [True, False]
+    pd.testing.assert_series_equal(found.frame["s"], whole["s"], check_categorical=False)
+
+
+def test_a_key_that_stands_twice_and_a_folder_without_tables_are_named(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": 1, "a": 2}\n')
+    with pytest.raises(DataError, match="a key stands twice"):
+        Table.at(tmp_path / "a.jsonl").whole()
+    pytest.importorskip("pyarrow")
+    with pytest.raises(InputError, match=r"no \.parquet file"):
+        Table.at(tmp_path).whole()
+    assert "there is no file" in run("info", "none.rue").output
 
 
 def test_an_empty_line_of_one_column_is_a_row(tmp_path):

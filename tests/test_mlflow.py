@@ -9,7 +9,7 @@ import yaml
 
 import cli_folder
 import rue
-from rue.core.errors import DataError, InputError, ModelError
+from rue.core.errors import DataError, InputError, ModelError, RueError
 
 mlflow = pytest.importorskip("mlflow")
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
@@ -91,6 +91,44 @@ def test_what_is_no_audit_or_names_other_files_is_refused(folder, fitted, tmp_pa
     (tmp_path / "c" / "MLmodel").write_text(yaml.safe_dump(said))
     with pytest.raises(InputError, match="no audit of rue"):
         rue.mlflow.load_model(tmp_path / "c")
+
+
+def test_what_fails_leaves_nothing_and_what_is_there_stays(folder, fitted, tmp_path):
+    auditor, policy, new, _ = fitted
+    place = tmp_path / "made"
+    rue.mlflow.save_model(auditor, place, model_file=folder / "model.txt", policy=policy)
+    other = rue.CalibratedRUE().fit(rue.wrap(folder / "model.txt"), (new, cli_folder.patients()["y"][150:200]))
+    wrong = [
+        {"auditor": auditor, "path": place},
+        {"auditor": auditor, "rows": "none"},
+        {"auditor": auditor, "model_file": folder / "gone.txt"},
+        {"auditor": auditor, "policy": "accept"},
+        {"auditor": other, "policy": policy},
+        {"auditor": auditor, "loss": object()},
+        {"auditor": rue.CalibratedRUE()},
+    ]
+    for each in wrong:
+        with pytest.raises(RueError):
+            rue.mlflow.save_model(**{"path": tmp_path / "new", "model_file": folder / "model.txt", **each})
+        assert [path.name for path in tmp_path.iterdir()] == ["made"], each
+    assert rue.mlflow.load_model(place).policy == policy
+
+
+def test_ids_go_along_in_production(folder, fitted, tmp_path):
+    auditor, _, new, _ = fitted
+    rue.mlflow.save_model(auditor, tmp_path / "made", model_file=folder / "model.txt")
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "made"))
+    found = loaded.predict(new[NAMES[::-1]].assign(patient="P1"))
+    np.testing.assert_array_equal(found["score"], auditor.audit(new).score)
+
+
+def test_a_link_out_of_the_model_is_refused(folder, fitted, tmp_path):
+    auditor, *_ = fitted
+    rue.mlflow.save_model(auditor, tmp_path / "made", model_file=folder / "model.txt")
+    (tmp_path / "made/model/model.txt").unlink()
+    (tmp_path / "made/model/model.txt").symlink_to(folder / "model.txt")
+    with pytest.raises(DataError, match="outside of it"):
+        rue.mlflow.load_model(tmp_path / "made")
 
 
 def test_metrics_of_classes_and_of_rows_without_targets(fitted):

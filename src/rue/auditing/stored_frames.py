@@ -10,6 +10,14 @@ from rue.core.errors import SettingError
 from rue.core.stored import storable
 
 PLAIN = (str, bool, int, float, type(None))  # what cells that are no numbers may hold
+LARGEST = 8  # bytes of a number
+
+
+def _plain(cell: Any) -> bool:
+    """Whether a cell can stand in a file; texts with half of a surrogate pair cannot."""
+    if isinstance(cell, str):
+        return not any("\ud800" <= letter <= "\udfff" for letter in cell)
+    return isinstance(cell, PLAIN)
 
 
 @storable
@@ -23,19 +31,21 @@ class StoredColumn:
     ordered: bool = False
 
     @classmethod
-    def of(cls, column: Any) -> "StoredColumn":
-        """A column, or an index."""
-        if hasattr(column, "cat") or hasattr(column, "codes"):
+    def of(cls, column: Any, what: str) -> "StoredColumn":
+        """A column, or an index; `what` it is, for an error."""
+        if not hasattr(column, "levels") and (hasattr(column, "cat") or hasattr(column, "codes")):
             held = column.cat if hasattr(column, "cat") else column
-            return cls("category", np.asarray(held.codes), cls.of(held.categories), bool(held.ordered))
+            levels = cls.of(held.categories, f"the categories of {what}")
+            return cls("category", np.asarray(held.codes), levels, bool(held.ordered))
         dtype = column.dtype
-        if isinstance(dtype, np.dtype) and dtype.kind in "iufbmM":
+        if isinstance(dtype, np.dtype) and dtype.kind in "iufbmM" and dtype.itemsize <= LARGEST:
             return cls(str(dtype), column.to_numpy())
-        cells = np.asarray(column.astype(object), dtype=object)
-        if str(dtype) in ("object", "str") and all(isinstance(cell, PLAIN) for cell in cells):
-            return cls(str(dtype), cells)
+        if str(dtype) in ("object", "str"):
+            cells = np.asarray(column.astype(object), dtype=object)
+            if all(_plain(cell) for cell in cells):
+                return cls(str(dtype), cells)
         raise SettingError(
-            f'rows="all" stores columns of numbers, words, categories and times, and {column.name!r} holds {dtype}; '
+            f'rows="all" stores numbers, words, categories and times, and {what} holds {dtype} or other cells; '
             'save with rows="ids", and hand rue.load(path, model, data=...) the same rows where they are needed'
         )
 
@@ -67,10 +77,11 @@ class StoredFrame:
         """A frame or Series of pandas."""
         single = table.ndim == 1
         frame = table.to_frame() if single else table
-        parts = tuple(StoredColumn.of(frame.iloc[:, place]) for place in range(frame.shape[1]))
+        names = ["the targets"] if single else [f"the column {name!r}" for name in frame.columns]
+        parts = tuple(StoredColumn.of(frame.iloc[:, place], what) for place, what in enumerate(names))
         name = frame.index.name
         named = tuple(each if isinstance(each, PLAIN) else str(each) for each in frame.columns)
-        return cls(named, parts, StoredColumn.of(frame.index), None if name is None else str(name), single)
+        return cls(named, parts, StoredColumn.of(frame.index, "the index"), None if name is None else str(name), single)
 
     def read(self) -> Any:
         """The table again."""

@@ -13,7 +13,7 @@ from rue.auditing.auditor import Auditor
 from rue.auditing.result import Audit
 from rue.auditing.said import said
 from rue.cli.fitting import inputs
-from rue.cli.tables import Part, Table
+from rue.cli.tables import Table, TablePart
 from rue.core.errors import DataError, InputError, NumericalError, RueWarning
 from rue.core.progress import quiet, track
 from rue.policy import Policy
@@ -84,7 +84,7 @@ class RowsAudit:
                 "those of training"
             )
 
-    def _part(self, part: Part) -> "tuple[pd.DataFrame, pd.DataFrame | None, NDArray[np.object_]]":
+    def _part(self, part: TablePart) -> "tuple[pd.DataFrame, pd.DataFrame | None, NDArray[np.object_]]":
         """Who the rows are, what is said of those that could be audited, and why the others could not."""
         head = self._head(part.frame)
         frame, problem = inputs(part, self.auditor, self.table.name, self._aside)

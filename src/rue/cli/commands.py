@@ -279,7 +279,7 @@ def plan(
     form: Format = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what every way to fit the audit of a network would cost, before anything long begins.
+    """Say what every way to fit the audit of a network or linear model would cost, before anything long begins.
 
     \b
     Example:

@@ -13,7 +13,7 @@ from rue.auditing.auditor import Auditor
 from rue.auditing.storage import KIND, load
 from rue.cli.outcome import wrong_use
 from rue.cli.roles import Roles, Units
-from rue.cli.tables import Part, Table, whole_rows
+from rue.cli.tables import Table, TablePart, whole_rows
 from rue.cli.trained import Statement
 from rue.cli.typed import Typed, typed
 from rue.core.errors import DataError, InputError, RueWarning
@@ -151,7 +151,7 @@ def held_out(auditor: Auditor, recipe: Recipe, table: Table, share: float | None
     return calibrated, Policy.by_share(calibrated.audit(X[~first]), share=share)
 
 
-def inputs(part: Part, auditor: Auditor, name: str, aside: Collection[str] = ()) -> Typed:
+def inputs(part: TablePart, auditor: Auditor, name: str, aside: Collection[str] = ()) -> Typed:
     """The rows of a table as the model takes them, and which cannot be used; columns `aside` are none of its."""
     schema = auditor.model.schema
     if schema is not None:

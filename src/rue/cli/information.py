@@ -31,7 +31,9 @@ def information(statement: Statement) -> dict[str, Any]:
 
 
 def _stored(file: Path) -> dict[str, Any]:
-    size = file.stat().st_size if file.exists() else 0
+    if not file.is_file():
+        raise InputError(f"there is no file {file}; give the path of a fitted audit or a policy")
+    size = file.stat().st_size
     try:
         about = read_file(file, storage.KIND).about
     except DataError:

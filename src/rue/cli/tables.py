@@ -46,7 +46,7 @@ ARROW_FILE = b"ARROW1"  # the first bytes of an Arrow file; a stream has none
 NO_ARROW = "Parquet and Arrow are read and written by pyarrow, which is missing: pip install pyarrow, or use CSV"
 
 
-class Part(NamedTuple):
+class TablePart(NamedTuple):
     """Some rows of a table, and what is wrong with the way in which they are written: "" where nothing is."""
 
     frame: "pd.DataFrame"
@@ -87,17 +87,17 @@ class Table:
             raise DataError(f"{self.name} {EMPTY}")
         return frame
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[TablePart]:
         """The rows in order, `PART` at once; the cells of CSV as they are written."""
-        rest: list[Part] = []
+        rest: list[TablePart] = []
         empty = True
         with self._read() as file:
             for part in _parts(file, self):
                 rest.append(part)
                 while sum(len(each.frame) for each in rest) >= PART:
                     whole, empty = _joined(rest), False
-                    rest = [Part(whole.frame.iloc[PART:], whole.problem[PART:])]
-                    yield Part(whole.frame.iloc[:PART].reset_index(drop=True), whole.problem[:PART])
+                    rest = [TablePart(whole.frame.iloc[PART:], whole.problem[PART:])]
+                    yield TablePart(whole.frame.iloc[:PART].reset_index(drop=True), whole.problem[:PART])
             last = _joined(rest)
             if len(last.frame):
                 empty = False
@@ -147,20 +147,20 @@ def form_of(path: Path, form: TableForm | None = None) -> TableForm:
     return told
 
 
-def _joined(parts: list[Part]) -> Part:
+def _joined(parts: list[TablePart]) -> TablePart:
     import pandas as pd
 
     if len(parts) == 1:
-        return Part(parts[0].frame.reset_index(drop=True), parts[0].problem)
+        return TablePart(parts[0].frame.reset_index(drop=True), parts[0].problem)
     if not parts:
-        return Part(pd.DataFrame(), np.empty(0, dtype=object))
+        return TablePart(pd.DataFrame(), np.empty(0, dtype=object))
     frames, problems = zip(*parts, strict=True)
-    return Part(pd.concat(frames, ignore_index=True), np.concatenate(problems))
+    return TablePart(pd.concat(frames, ignore_index=True), np.concatenate(problems))
 
 
-def whole_rows(frame: "pd.DataFrame") -> Part:
+def whole_rows(frame: "pd.DataFrame") -> TablePart:
     """Rows of a form in which every row has every column."""
-    return Part(frame, np.full(len(frame), "", dtype=object))
+    return TablePart(frame, np.full(len(frame), "", dtype=object))
 
 
 def _csv(content: bytes, texts: Collection[str], name: str) -> "pd.DataFrame":
@@ -202,7 +202,7 @@ def _as_text(values: "pd.Series[Any]") -> "pd.Series[Any]":
     return values.astype(str).where(values.notna())
 
 
-def _parts(file: BinaryIO, table: Table) -> Iterator[Part]:
+def _parts(file: BinaryIO, table: Table) -> Iterator[TablePart]:
     """Parts of whatever size the form has them in."""
     if table.form == "csv":
         yield from _csv_parts(file, table.name)
@@ -216,12 +216,12 @@ def _parts(file: BinaryIO, table: Table) -> Iterator[Part]:
             yield whole_rows(frame[[name for name in frame.columns if not str(name).startswith(INDEX)]])
 
 
-def _csv_parts(file: BinaryIO, name: str) -> Iterator[Part]:
+def _csv_parts(file: BinaryIO, name: str) -> Iterator[TablePart]:
     """Rows of CSV as they are written, empty cells missing; a row with too few or too many cells says so."""
     import pandas as pd
 
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    lines = csv.reader(text)
+    lines = csv.reader(text, strict=True)  # a quote that is not closed would swallow rows
     try:
         header = next(lines, [])
         _refuse_header(header, name)
@@ -234,12 +234,12 @@ def _csv_parts(file: BinaryIO, name: str) -> Iterator[Part]:
                     rows[number] = (row + [""] * wide)[:wide]
             cells = np.array(rows, dtype=object).reshape(len(rows), wide)
             cells[cells == ""] = None
-            yield Part(pd.DataFrame(dict(zip(header, cells.T, strict=True)), dtype=object), problem)
+            yield TablePart(pd.DataFrame(dict(zip(header, cells.T, strict=True)), dtype=object), problem)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise DataError(f"{name} is not written in UTF-8 ({byte:#x}); as by iconv -f latin1 -t utf8") from error
     except csv.Error as error:
-        raise DataError(f"{name} is no CSV ({error}); write it again") from error
+        raise DataError(f"{name} is no CSV ({error}): is a quote opened and not closed? Write it again") from error
     finally:
         text.detach()
 
@@ -267,12 +267,19 @@ def _json_lines(file: BinaryIO, name: str) -> "Iterator[pd.DataFrame]":
             if not line.strip():
                 continue
             try:
-                rows.append(dict(json.loads(line)))
+                rows.append(dict(json.loads(line, object_pairs_hook=_once_each)))
             except (ValueError, TypeError) as error:
                 raise DataError(
                     f"line {number} of {name} is no JSON object ({error}); give one for each row"
                 ) from error
         yield pd.DataFrame.from_records(rows)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, none of whose keys stands twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
 
 
 def _of_parquet(file: BinaryIO, path: Path | None) -> Iterator[Any]:
@@ -285,7 +292,10 @@ def _parquet(file: BinaryIO, path: Path | None) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile
 
     if path is not None and path.is_dir():
-        for each in sorted(path.rglob("*.parquet")):
+        files = sorted(path.rglob("*.parquet"))
+        if not files:
+            raise InputError(f"there is no .parquet file in the folder {path}; give a table")
+        for each in files:
             with ParquetFile(each, pre_buffer=False) as part:  # buffers of a file are kept until its end
                 yield part
         return

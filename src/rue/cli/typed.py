@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.cli.tables import MISSING, TRUTH, Part
+from rue.cli.tables import MISSING, TRUTH, TablePart
 from rue.core.errors import DataError
 from rue.core.schema import Schema, TableColumn
 from rue.reports.phrases import listing
@@ -23,7 +23,7 @@ class Typed(NamedTuple):
     problem: NDArray[np.object_]
 
 
-def typed(part: Part, schema: Schema, name: str) -> Typed:
+def typed(part: TablePart, schema: Schema, name: str) -> Typed:
     """The columns of training in their order, of some rows of the table with this name."""
     import pandas as pd
 
@@ -92,7 +92,8 @@ def _categories(values: "pd.Series[Any]", levels: tuple[Any, ...], problem: NDAr
     import pandas as pd
 
     given = values.astype(object)
-    known = {str(level): level for level in levels} | {level: level for level in levels}
+    truth = {word: value for word, value in TRUTH.items() if any(level is value for level in levels)}
+    known = truth | {str(level): level for level in levels} | {level: level for level in levels}
     absent = MISSING - {level for level in levels if isinstance(level, str)}
     missing = given.isna() | given.isin(absent)
     read = given.map(known)

@@ -24,11 +24,12 @@ def write_whole(contents: Mapping[Path, bytes]) -> None:
     try:
         for path, content in contents.items():
             place = path
+            if _stands_elsewhere(path):
+                path.write_bytes(content)
+                continue
             target = _target(path)
             drafts[target] = _draft(target)
-            with drafts[target].open("xb") as file:
-                file.write(content)
-                _settle(file)
+            _write(drafts[target], content)
         for target, draft in drafts.items():
             draft.replace(target)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
@@ -51,6 +52,10 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     """
     draft = None
     try:
+        if _stands_elsewhere(path):
+            with path.open("wb") as file:
+                yield file
+            return
         target = _target(path)
         draft = _draft(target)
         with draft.open("xb") as file:
@@ -64,6 +69,17 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     finally:
         if draft is not None:
             draft.unlink(missing_ok=True)
+
+
+def _write(draft: Path, content: bytes) -> None:
+    with draft.open("xb") as file:
+        file.write(content)
+        _settle(file)
+
+
+def _stands_elsewhere(path: Path) -> bool:
+    """Whether a name is that of a device or a pipe, which is written to and never replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _target(path: Path) -> Path:

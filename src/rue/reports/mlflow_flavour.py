@@ -3,8 +3,11 @@
 No code is in such a model: the model is a file that `rue.open_model` reads, the audit one that `rue.load` reads.
 """
 
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,9 +15,11 @@ import numpy as np
 from rue.auditing.auditor import Auditor
 from rue.auditing.result import Audit
 from rue.auditing.said import said
-from rue.auditing.storage import load
-from rue.core.errors import DataError, InputError, ModelError
+from rue.auditing.storage import KeptRows, load
+from rue.core.errors import DataError, InputError, ModelError, NumericalError, SettingError, WriteError
+from rue.core.files import write_whole
 from rue.core.model import Model
+from rue.core.schema import is_frame
 from rue.models import open_model, wrap
 from rue.models.model_file import CODE, READERS
 from rue.policy import Policy
@@ -46,7 +51,7 @@ def save_model(
     l2: float | None = None,
     reduction: str | None = None,
     policy: Policy | None = None,
-    rows: str = "ids",
+    rows: KeptRows = "ids",
     mlflow_model: Any = None,
 ) -> None:
     """Write an audit, and the file of the model that it is of, as a model of MLflow in a folder.
@@ -56,25 +61,46 @@ def save_model(
     """
     mlflow = _mlflow()
     source, folder = Path(model_file), Path(path)
+    stated = {"loss": loss, "l2": l2, "reduction": reduction}
+    _check(auditor, source, stated, policy)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise WriteError(f"{folder} is there already", "give a folder that is not, or an empty one")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".rue-", dir=folder.parent) as aside:  # nothing is left of what fails
+        draft = Path(aside) / "draft"
+        (draft / FOLDER).mkdir(parents=True)
+        copied = f"{FOLDER}/{source.name}"
+        copyfile(source, draft / copied)
+        auditor.save(draft / AUDIT, rows=rows)
+        load(draft / AUDIT, _wrapped(draft / copied, stated))  # refuses a file of another model, or said otherwise
+        if policy is not None:
+            policy.save(draft / POLICY)
+        made = mlflow.models.Model() if mlflow_model is None else mlflow_model
+        made.add_flavor(FLAVOUR, rue_version=version("rue"), model=copied, stated=stated)
+        mlflow.pyfunc.add_to_model(made, loader_module=MODULE)
+        made.save(str(draft / "MLmodel"))
+        write_whole({draft / "requirements.txt": b"rue\n"})
+        draft.replace(folder)
+
+
+def _check(auditor: Auditor, source: Path, stated: dict[str, Any], policy: Policy | None) -> None:
+    """Refuse what cannot be logged before anything is written."""
+    if not isinstance(auditor, Auditor):
+        raise InputError(f"got a {type(auditor).__name__}, expected a fitted auditor: method.fit(model, data)")
     if source.suffix.lower() in CODE or source.suffix.lower() not in READERS:
         data = ", ".join(ending for ending in READERS if ending not in CODE)
         raise ModelError(f"{source} is no model file that is read as data; write the model as one of {data}")
-    stated = {"loss": loss, "l2": l2, "reduction": reduction}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FOLDER).mkdir(exist_ok=True)
-    copied = f"{FOLDER}/{source.name}"
-    copyfile(source, folder / copied)
-    auditor.save(folder / AUDIT, rows=rows)  # type: ignore[arg-type]  # other words are refused there
-    load(folder / AUDIT, _wrapped(folder / copied, stated))  # refuses a file of another model, or said otherwise
-    if policy is not None:
-        policy.save(folder / POLICY)
-    import rue
-
-    made = mlflow.models.Model() if mlflow_model is None else mlflow_model
-    made.add_flavor(FLAVOUR, rue_version=rue.__version__, audit=AUDIT, model=copied, stated=stated)
-    mlflow.pyfunc.add_to_model(made, loader_module=MODULE)
-    made.save(str(folder / "MLmodel"))
-    (folder / "requirements.txt").write_text("rue\n")
+    if not source.is_file():
+        raise ModelError(f"there is no file {source}; give the file of the audited model")
+    wrong = [name for name, said_of in stated.items() if not isinstance(said_of, str | int | float | None)]
+    if wrong:
+        raise SettingError(f'{" and ".join(wrong)} cannot be written in words; say loss="MSELoss" and the like')
+    if policy is None:
+        return
+    if not isinstance(policy, Policy):
+        raise InputError(f"got a {type(policy).__name__} for the policy, expected a rue.Policy")
+    if policy.auditor and policy.auditor != auditor.facts.get("auditor"):
+        raise InputError("this policy was chosen by the scores of another auditor; choose one by this auditor's")
 
 
 def log_model(auditor: Auditor, name: str = "audit", *, model_file: str | Path, **settings: Any) -> Any:
@@ -97,7 +123,7 @@ def load_model(uri: str | Path) -> LoggedAudit:
         model, stated = Path(str(said_of["model"])), dict(said_of["stated"])
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{uri} does not say what model it is of; log it again") from error
-    if model.is_absolute() or ".." in model.parts:
+    if not (folder / model).resolve().is_relative_to(folder.resolve()):
         raise DataError(f"{uri} names a model outside of it, {str(model)!r}; log it again")
     auditor = load(folder / AUDIT, _wrapped(folder / model, stated))
     policy = Policy.load(folder / POLICY) if (folder / POLICY).exists() else None
@@ -133,7 +159,8 @@ def metrics(audit: Audit, targets: Any = None, policy: Policy | None = None) -> 
         tier = policy.decide(audit).tier
         found |= {f"rue.share_{name}": float((tier == name).mean()) for name in TIERS}
     if targets is not None:
-        found["rue.log_prob_mean"] = float(audit.log_prob(targets).mean())
+        with suppress(NumericalError):  # a singular covariance has no density
+            found["rue.log_prob_mean"] = float(audit.log_prob(targets).mean())
         if audit.classification is None and audit.total_std is not None:
             low, high, _ = audit.interval(LEVEL)
             errors = audit.errors(targets)
@@ -158,6 +185,9 @@ class PredictedAudit:
         """One row for each, with the columns of `rue.batches`, and the tier where there is a policy."""
         import pandas as pd
 
+        schema = self.auditor.model.schema
+        if schema is not None and is_frame(model_input) and set(schema.names) <= set(model_input.columns):
+            model_input = model_input[list(schema.names)]  # ids and the like go along in production
         audit = self.auditor.audit(model_input)
         columns, _ = said(audit, LEVEL)
         if self.policy is not None:
