@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,7 +87,7 @@ class Stored:
     statement: Statement
     train: Table | None = None  # where explanations, checks or reports need the rows
 
-    @property
+    @cached_property
     def asked(self) -> dict[str, Any]:
         """What was said on the command line that fitted it; nothing if it was fitted in Python."""
         return dict(about(self.path).get("asked") or {})
