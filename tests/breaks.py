@@ -2052,7 +2052,7 @@ BREAKS = [
     ),
     Break(
         "cells of a short row slip to the left unseen",
-        "cli/tables.py",
+        "cli/csv_cells.py",
         'problem[number] = f"it has {len(row)} cells, and the header {wide}"',
         "pass",
         COMMANDS,

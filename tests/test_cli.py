@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 import cli_folder
 import rue
 from rue.cli import app
-from rue.cli.tables import PART, Table
+from rue.cli.csv_cells import PART
+from rue.cli.tables import Table
 from rue.cli.writing import rows_written
 from rue.core.errors import DataError, InputError
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from rue.auditing.auditor import Auditor
 from rue.auditing.result import Audit
 from rue.auditing.said import said
+from rue.cli.csv_cells import TablePart
 from rue.cli.fitting import inputs
-from rue.cli.tables import Table, TablePart
+from rue.cli.tables import Table
 from rue.core.errors import DataError, InputError, NumericalError, RueWarning
 from rue.core.progress import quiet, track
 from rue.policy import Policy

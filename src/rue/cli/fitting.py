@@ -12,9 +12,10 @@ from typer import Option
 
 from rue.auditing.auditor import Auditor
 from rue.auditing.storage import KIND, load
+from rue.cli.csv_cells import TablePart
 from rue.cli.outcome import wrong_use
 from rue.cli.roles import Roles, Units
-from rue.cli.tables import Table, TablePart, whole_rows
+from rue.cli.tables import Table, whole_rows
 from rue.cli.trained import Statement
 from rue.cli.typed import Typed, typed
 from rue.core.errors import DataError, InputError, RueWarning

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from rue.auditing import storage
-from rue.cli.tables import FORMS, MISSING, Table
+from rue.cli.csv_cells import MISSING
+from rue.cli.tables import FORMS, Table
 from rue.cli.trained import Statement
 from rue.core.errors import DataError, InputError
 from rue.core.stored_file import FORMAT, read_file

@@ -1,27 +1,24 @@
 """Tables of rows in files or on standard input: CSV, Parquet, Arrow and JSON lines, whole or in parts."""
 
-import csv
 import io
 import json
-import re
 import sys
 import tempfile
-import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast, get_args
 
 import numpy as np
 
+from rue.cli.csv_cells import PART, TablePart, csv_parts, csv_table, joined, refuse_twice
 from rue.cli.outcome import STREAM
-from rue.core.errors import DataError, InputError, RueWarning
+from rue.core.errors import DataError, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 TableForm = Literal["csv", "parquet", "arrow", "jsonl"]
 """How a table is written down."""
@@ -34,23 +31,10 @@ FORMS: dict[str, TableForm] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
-PART = 16_384  # rows at once: a whole number of the batches that an audit is made in, so that parts change no bits
-# What pandas takes for a missing number in CSV.
-MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"}
-MISSING |= {"NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
-TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
-PADDED = re.compile(r"0\d+")
 EMPTY = "has no rows; give at least one below the names of the columns"
 INDEX = "__index_level_"  # columns in which pandas keeps an index
 ARROW_FILE = b"ARROW1"  # the first bytes of an Arrow file; a stream has none
 NO_ARROW = "Parquet and Arrow are read and written by pyarrow, which is missing: pip install pyarrow, or use CSV"
-
-
-class TablePart(NamedTuple):
-    """Some rows of a table, and what is wrong with the way in which they are written: "" where nothing is."""
-
-    frame: "pd.DataFrame"
-    problem: "NDArray[np.object_]"
 
 
 @dataclass(frozen=True)
@@ -78,7 +62,7 @@ class Table:
 
         with self._read() as file:
             if self.form == "csv":
-                frame = _csv(file.read(), texts, self.name)
+                frame = csv_table(file.read(), texts, self.name)
             else:
                 frames = [part.frame for part in _parts(file, self)]
                 frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
@@ -95,10 +79,10 @@ class Table:
             for part in _parts(file, self):
                 rest.append(part)
                 while sum(len(each.frame) for each in rest) >= PART:
-                    whole, empty = _joined(rest), False
+                    whole, empty = joined(rest), False
                     rest = [TablePart(whole.frame.iloc[PART:], whole.problem[PART:])]
                     yield TablePart(whole.frame.iloc[:PART].reset_index(drop=True), whole.problem[:PART])
-            last = _joined(rest)
+            last = joined(rest)
             if len(last.frame):
                 empty = False
                 yield last
@@ -147,55 +131,9 @@ def form_of(path: Path, form: TableForm | None = None) -> TableForm:
     return told
 
 
-def _joined(parts: list[TablePart]) -> TablePart:
-    import pandas as pd
-
-    if len(parts) == 1:
-        return TablePart(parts[0].frame.reset_index(drop=True), parts[0].problem)
-    if not parts:
-        return TablePart(pd.DataFrame(), np.empty(0, dtype=object))
-    frames, problems = zip(*parts, strict=True)
-    return TablePart(pd.concat(frames, ignore_index=True), np.concatenate(problems))
-
-
 def whole_rows(frame: "pd.DataFrame") -> TablePart:
     """Rows of a form in which every row has every column."""
     return TablePart(frame, np.full(len(frame), "", dtype=object))
-
-
-def _csv(content: bytes, texts: Collection[str], name: str) -> "pd.DataFrame":
-    """A table of CSV; in columns of text only empty cells are missing, because NA may be a category there."""
-    import pandas as pd
-
-    written = _joined(list(_csv_parts(io.BytesIO(content), name)))
-    wrong = np.flatnonzero(written.problem != "")
-    if len(wrong):
-        raise DataError(f"row {wrong[0]} of {name} (the first is 0): {written.problem[wrong[0]]}")
-    typed = {column: _told(written.frame[column], column, name) for column in written.frame if column not in texts}
-    return pd.DataFrame({column: typed.get(column, written.frame[column]) for column in written.frame})
-
-
-def _told(cells: "pd.Series[Any]", column: Any, name: str) -> "pd.Series[Any]":
-    """A column of cells as pandas tells its type: numbers, or truth values, or text."""
-    import pandas as pd
-
-    present = cells.dropna()
-    if len(present) and present.isin(TRUTH).all():
-        said = cells.map(TRUTH)
-        return said.astype(bool) if len(present) == len(cells) else said.astype(object)
-    known = cells.where(~cells.isin(MISSING))
-    numbers = pd.to_numeric(known, errors="coerce")
-    if (numbers.isna() & known.notna()).any() or not known.notna().any():
-        return cells if known.notna().any() else numbers
-    padded = present[present.str.fullmatch(PADDED)]
-    if len(padded):
-        warnings.warn(
-            f"{column} of {name} is read as numbers, and {padded.iloc[0]!r} is written with a zero before it: if these "
-            f"are codes, say --text {column}",
-            RueWarning,
-            stacklevel=2,
-        )
-    return numbers
 
 
 def _as_text(values: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -205,56 +143,15 @@ def _as_text(values: "pd.Series[Any]") -> "pd.Series[Any]":
 def _parts(file: BinaryIO, table: Table) -> Iterator[TablePart]:
     """Parts of whatever size the form has them in."""
     if table.form == "csv":
-        yield from _csv_parts(file, table.name)
+        yield from csv_parts(file, table.name)
     elif table.form == "jsonl":
         yield from map(whole_rows, _json_lines(file, table.name))
     else:
         batches = _arrow(file) if table.form == "arrow" else _of_parquet(file, table.path)
         for batch in batches:
             frame = batch.to_pandas(ignore_metadata=True)
-            _refuse_twice(list(frame.columns), table.name)
+            refuse_twice(list(frame.columns), table.name)
             yield whole_rows(frame[[name for name in frame.columns if not str(name).startswith(INDEX)]])
-
-
-def _csv_parts(file: BinaryIO, name: str) -> Iterator[TablePart]:
-    """Rows of CSV as they are written, empty cells missing; a row with too few or too many cells says so."""
-    import pandas as pd
-
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    lines = csv.reader(text, strict=True)  # a quote that is not closed would swallow rows
-    try:
-        header = next(lines, [])
-        _refuse_header(header, name)
-        wide = len(header)
-        while rows := list(islice((row or [""] for row in lines if row or wide == 1), PART)):
-            problem = np.full(len(rows), "", dtype=object)
-            for number, row in enumerate(rows):
-                if len(row) != wide:
-                    problem[number] = f"it has {len(row)} cells, and the header {wide}"
-                    rows[number] = (row + [""] * wide)[:wide]
-            cells = np.array(rows, dtype=object).reshape(len(rows), wide)
-            cells[cells == ""] = None
-            yield TablePart(pd.DataFrame(dict(zip(header, cells.T, strict=True)), dtype=object), problem)
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise DataError(f"{name} is not written in UTF-8 ({byte:#x}); as by iconv -f latin1 -t utf8") from error
-    except csv.Error as error:
-        raise DataError(f"{name} is no CSV ({error}): is a quote opened and not closed? Write it again") from error
-    finally:
-        text.detach()
-
-
-def _refuse_header(header: list[str], name: str) -> None:
-    other = next((mark for mark in (";", "\t") if len(header) == 1 and mark in header[0]), None)
-    if other is not None:
-        raise DataError(f"the cells of {name} seem to be separated by {other!r}; write them with commas between")
-    _refuse_twice(header, name)
-
-
-def _refuse_twice(names: list[Any], name: str) -> None:
-    twice = next((each for place, each in enumerate(names) if each in names[:place]), None)
-    if twice is not None:
-        raise DataError(f"{name} has the column {twice!r} twice; give each column a name of its own")
 
 
 def _json_lines(file: BinaryIO, name: str) -> "Iterator[pd.DataFrame]":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rue.cli.tables import MISSING, TRUTH, TablePart
+from rue.cli.csv_cells import MISSING, TRUTH, TablePart
 from rue.core.errors import DataError
 from rue.core.schema import Schema, TableColumn
 from rue.reports.phrases import listing
