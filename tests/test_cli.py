@@ -77,11 +77,12 @@ def test_a_file_of_rows_gives_the_numbers_of_the_python_call(folder):
     assert list(table.columns[:5]) == ["patient", "prediction", "lower", "upper", "total_std"]
 
 
-def test_one_call_fits_and_audits(folder):
+def test_one_call_fits_and_audits(folder, monkeypatch):
     asked = ("--target", "y", "--id", "patient")
     fitted = audited(run("audit", "model.txt", "new.csv", "--fitted", "model.rue"))
     at_once = audited(run("audit", "model.txt", "new.csv", "--train", "train.csv", *asked))
     pd.testing.assert_frame_equal(fitted, at_once)
+    monkeypatch.setattr("rue.cli.tables.PART", 30)
     numbered = audited(run("audit", "model.txt", "new.csv", "--train", "train.csv", "--target", "y"))
     assert numbered["row"].tolist() == list(range(100))
 
