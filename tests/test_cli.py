@@ -277,6 +277,22 @@ def test_the_examples_of_the_help_run_as_they_are_written(folder, name):
         assert done.returncode == 0 or broken, f"{example}\n{done.stderr}"
 
 
+def test_the_commands_of_the_readme_run_as_they_are_written(folder):
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    lines = re.findall(r"^rue .*$", readme, re.MULTILINE)
+    assert len(lines) == 3
+    for line in lines:
+        script = f'rue() {{ "{sys.executable}" -m rue "$@"; }}; {line}'
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def test_an_error_of_the_rows_is_not_taken_for_one_of_the_file(tmp_path):
+    with pytest.raises(ValueError, match="rows"), rows_written(tmp_path / "a.csv"):
+        raise ValueError("something about the rows")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_help_fits_into_eighty_columns():
     for name in COMMANDS:
         lines = run(name, "--help").output.splitlines()

@@ -52,17 +52,20 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     """
     draft = None
     try:
-        if _stands_elsewhere(path):
+        try:
+            target = path if _stands_elsewhere(path) else _target(path)
+        except ValueError as error:  # a name that no file can have
+            raise _unwritten(path, error) from error
+        if target is path:
             with path.open("wb") as file:
                 yield file
             return
-        target = _target(path)
         draft = _draft(target)
         with draft.open("xb") as file:
             yield file
             _settle(file)
         draft.replace(target)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         if isinstance(error, RueError):  # what the block itself raised
             raise
         raise _unwritten(path, error) from error
